@@ -1,0 +1,149 @@
+from __future__ import annotations
+
+import pytest
+import torch
+
+from tsformer.nn.decoding import forecast, rollout, training_outputs
+
+CASES = [
+    dict(),
+    dict(channel_mixing="joint", n_channels=3),
+    dict(norm_first=False, activation="relu"),
+    dict(quantiles=(0.1, 0.5, 0.9)),
+    dict(calendar_sizes=(24,)),
+    dict(patch_length=1, context_length=12),
+]
+
+
+def exact(dtype):
+    return dict(atol=1e-10 if dtype == torch.float64 else 1e-5, rtol=0)
+
+
+def recompute(model, memory, n_patches):
+    """Free-running without a cache: decode the whole prefix again for every patch."""
+    patches, flags = memory.start, memory.start_missing
+    for _ in range(n_patches):
+        outputs = model.head(model.decode(patches, flags, memory))
+        patches = torch.cat([patches, model.head.point(outputs[:, -1:])], 1)
+        flags = torch.cat([flags, torch.zeros_like(flags[:, :1])], 1)
+    return outputs
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+@pytest.mark.parametrize("changes", CASES, ids=str)
+def test_cached_is_full_recomputation(make_model, make_batch, position, changes, dtype):
+    model = make_model(positional_encoding=position, **changes).to(dtype)
+    batch = make_batch(context=model.config.context_length, calendar=bool(model.config.calendar_sizes))
+    n = 24 // model.config.patch_length
+    with torch.no_grad():
+        memory = model.encode(batch, n)
+        torch.testing.assert_close(rollout(model, memory, n), recompute(model, memory, n), **exact(dtype))
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+@pytest.mark.parametrize("changes", CASES, ids=str)
+def test_cached_is_teacher_forced_on_the_same_values(make_model, make_batch, position, changes, dtype):
+    model = make_model(positional_encoding=position, **changes).to(dtype)
+    batch = make_batch(context=model.config.context_length, calendar=bool(model.config.calendar_sizes))
+    with torch.no_grad():
+        memory = model.encode(batch, 24 // model.config.patch_length)
+        truth = model.target_patches(batch, memory.scale)
+        keep = torch.ones(truth[0].shape[:2], dtype=torch.bool)
+        cached = rollout(model, memory, keep.shape[1], given=truth, keep=keep)
+        torch.testing.assert_close(cached, model(batch), **exact(dtype))
+
+
+def test_longer_horizon_leaves_the_first_steps_alone(make_model, make_batch, position):
+    model, batch = make_model(positional_encoding=position).double(), make_batch()
+    short, long = forecast(model, batch, 10), forecast(model, batch, 48)
+    torch.testing.assert_close(short, long[:, :10], atol=1e-12, rtol=0)
+
+
+def test_calls_do_not_see_each_others_cache(make_model, make_batch, position):
+    model = make_model(positional_encoding=position).double()
+    one, two = make_batch(seed=1), make_batch(seed=2)
+    alone = forecast(model, one, 24)
+    forecast(model, two, 24)
+    torch.testing.assert_close(forecast(model, one, 24), alone, atol=0, rtol=0)
+
+
+def test_a_window_is_the_same_alone_and_in_a_batch(make_model, make_batch, position):
+    model, batch = make_model(positional_encoding=position).double(), make_batch(windows=4)
+    together = forecast(model, batch, 24)
+    for i in range(4):
+        alone = type(batch)(*(None if f is None else f[i : i + 1] for f in batch))
+        torch.testing.assert_close(forecast(model, alone, 24), together[i : i + 1])
+
+
+def test_the_future_is_never_seen(make_model, make_batch, position):
+    model, batch = make_model(positional_encoding=position), make_batch()
+    other = batch._replace(target=batch.target + 100, target_mask=~batch.target_mask)
+    torch.testing.assert_close(forecast(model, batch, 24), forecast(model, other, 24), atol=0, rtol=0)
+
+
+def test_decoder_is_causal(make_model, make_batch, position):
+    model, batch = make_model(positional_encoding=position).double(), make_batch(missing=0)
+    changed = batch.target.clone()
+    changed[:, 8:16] += 5  # the second patch of the target: an input of the third output and later
+    with torch.no_grad():
+        before, after = model(batch), model(batch._replace(target=changed))
+    torch.testing.assert_close(before[:, :2], after[:, :2], atol=0, rtol=0)
+    assert not torch.allclose(before[:, 2], after[:, 2])
+
+
+def test_learned_positions_end(make_model, make_batch):
+    model = make_model(positional_encoding="learned")
+    assert forecast(model, make_batch(), 48).shape == (3, 48, 3)
+    with pytest.raises(ValueError, match="rotary"):
+        forecast(model, make_batch(), 49)
+
+
+@pytest.mark.parametrize("kind", ["rotary", "sinusoidal", "none"])
+def test_other_positions_do_not(make_model, make_batch, kind):
+    assert forecast(make_model(positional_encoding=kind), make_batch(), 500).isfinite().all()
+
+
+@pytest.mark.parametrize("changes", CASES, ids=str)
+def test_free_running_on_detached_patches_has_the_values_of_the_rollout(make_model, make_batch, changes):
+    model = make_model(dropout=0.0, **changes).double()
+    batch = make_batch(context=model.config.context_length, calendar=bool(model.config.calendar_sizes))
+    detached, memory = training_outputs(model, batch, teacher_forcing=0.0, detach=True)
+    through, _ = training_outputs(model, batch, teacher_forcing=0.0, detach=False)
+    expected = rollout(model, memory, detached.shape[1])
+    torch.testing.assert_close(detached, expected)
+    torch.testing.assert_close(through, expected)
+
+
+def test_the_gradient_stops_at_fed_patches_only_when_asked(make_model, make_batch):
+    model, batch = make_model(dropout=0.0).double(), make_batch()
+    gradients = []
+    for detach in (True, False):
+        model.zero_grad()
+        outputs, _ = training_outputs(model, batch, teacher_forcing=0.0, detach=detach)
+        # Without feedback of the gradient, the last patch reaches the head's weight through its own state alone:
+        # one state a row. With it, the weight is reached through the patches fed as well.
+        outputs[:, -1].sum().backward()
+        gradients.append(model.head.projection.weight.grad.clone())
+    assert not torch.allclose(*gradients)
+    with torch.no_grad():
+        memory = model.encode(batch, 3)
+        inputs = torch.cat([memory.start, model.head.point(rollout(model, memory, 2))], 1)
+        state = model.decode(inputs, torch.cat([memory.start_missing, torch.zeros_like(inputs[:, 1:])], 1), memory)
+    torch.testing.assert_close(gradients[0], state[:, -1].sum(0).expand_as(gradients[0]))
+
+
+def test_teacher_forcing_one_is_the_models_forward(make_model, make_batch):
+    model, batch = make_model(dropout=0.0), make_batch()
+    outputs, _ = training_outputs(model, batch, teacher_forcing=1.0, detach=True)
+    torch.testing.assert_close(outputs, model(batch))
+
+
+def test_scheduled_sampling_feeds_both(make_model, make_batch):
+    model, batch = make_model(dropout=0.0).double(), make_batch(windows=20)
+    torch.manual_seed(1)
+    mixed, memory = training_outputs(model, batch, teacher_forcing=0.5, detach=True)
+    forced, free = model(batch), rollout(model, memory, 3)
+    same_as_forced = (mixed[:, 1] - forced[:, 1]).abs().amax(1) < 1e-9
+    same_as_free = (mixed[:, 1] - free[:, 1]).abs().amax(1) < 1e-9
+    assert (same_as_forced ^ same_as_free).all()
+    assert 0.3 < same_as_forced.double().mean() < 0.7

@@ -1,0 +1,61 @@
+from __future__ import annotations
+
+import pytest
+import torch
+
+from tsformer.batch import Batch
+from tsformer.nn.scaling import InstanceScaler
+
+
+def window(values, mask=None, mean=0.0, deviation=1.0) -> Batch:
+    x = torch.tensor(values, dtype=torch.float64)[None, :, None]
+    seen = torch.ones_like(x, dtype=torch.bool) if mask is None else torch.tensor(mask)[None, :, None]
+    none = torch.zeros(1, 0, 1, dtype=torch.float64)
+    series = torch.tensor([[mean]], dtype=torch.float64), torch.tensor([[deviation]], dtype=torch.float64)
+    return Batch(torch.where(seen, x, 0.0), seen, none, none.bool(), *series)
+
+
+@pytest.mark.parametrize(
+    ("scaling", "loc"), [("standard", 3.5), ("last_season", 5.5), ("last_value", 6.0), ("none", 0.0)]
+)
+def test_location(scaling, loc):
+    scale = InstanceScaler(scaling, season_length=2)(window([1.0, 2.0, 3.0, 4.0, 5.0, 6.0]))
+    assert scale.loc.item() == loc
+    variance = 35 / 12
+    expected = 1.0 if scaling == "none" else (variance + 0.01**2) ** 0.5
+    assert scale.scale.item() == pytest.approx(expected, rel=1e-12)
+
+
+def test_only_what_was_observed_counts():
+    batch = window([1.0, 99.0, 3.0, 99.0], mask=[True, False, True, False])
+    assert InstanceScaler("standard", 2)(batch).loc.item() == 2.0
+    assert InstanceScaler("last_season", 2)(batch).loc.item() == 3.0
+    assert InstanceScaler("last_season", 1)(batch).loc.item() == 2.0  # nothing in the last season: the mean
+    assert InstanceScaler("last_value", 2)(batch).loc.item() == 3.0
+
+
+@pytest.mark.parametrize("scaling", ["standard", "last_season", "last_value"])
+def test_without_any_value_the_training_scale_serves(scaling):
+    scale = InstanceScaler(scaling, 2)(window([9.0, 9.0], mask=[False, False], mean=4.0, deviation=3.0))
+    assert (scale.loc.item(), scale.scale.item()) == (4.0, 3.0)
+
+
+@pytest.mark.parametrize("value", [0.0, 7.0, 1e6, -3.5, 0.1, 1e12 / 3])
+@pytest.mark.parametrize("scaling", ["standard", "last_season", "last_value"])
+def test_a_constant_is_restored_exactly(scaling, value):
+    batch = window([value] * 90, mean=value, deviation=0.0)
+    scale = InstanceScaler(scaling, 7)(batch)
+    assert scale.scale.item() == 0.0
+    assert scale.restore(torch.randn(1, 5, 1)).eq(value).all()
+    assert scale.normalise(batch.context, batch.context_mask).eq(0).all()
+
+
+def test_a_quiet_context_is_not_blown_up():
+    scale = InstanceScaler("standard", 2)(window([5.0, 5.0, 5.0], mean=5.0, deviation=100.0))
+    assert scale.scale.item() == pytest.approx(1.0)
+
+
+def test_there_and_back():
+    batch = window([1e12, 1e12 + 1, 1e12 + 5], deviation=2.0)
+    scale = InstanceScaler("standard", 2)(batch)
+    torch.testing.assert_close(scale.restore(scale.normalise(batch.context, batch.context_mask)), batch.context)

@@ -1,0 +1,288 @@
+"""What a model is and how it is trained: every default is written here, once."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from typing import Any, Literal, get_args
+
+ChannelMixing = Literal["independent", "joint"]
+PositionalEncoding = Literal["rotary", "sinusoidal", "learned", "none"]
+TimestampEncoding = Literal["none", "calendar"]
+Scaling = Literal["standard", "last_season", "last_value", "none"]
+Activation = Literal["gelu", "relu"]
+TrainingMode = Literal["free_running", "teacher_forcing", "mixed"]
+Loss = Literal["mae", "mse", "huber", "quantile"]
+Optimizer = Literal["adamw", "adam"]
+Schedule = Literal["cosine", "noam", "constant"]
+
+CHOICES: dict[str, tuple[str, ...]] = {
+    "channel_mixing": get_args(ChannelMixing),
+    "positional_encoding": get_args(PositionalEncoding),
+    "timestamp_encoding": get_args(TimestampEncoding),
+    "scaling": get_args(Scaling),
+    "activation": get_args(Activation),
+    "training_mode": get_args(TrainingMode),
+    "loss": get_args(Loss),
+    "optimizer": get_args(Optimizer),
+    "schedule": get_args(Schedule),
+}
+
+DEFAULT_QUANTILES = (0.025, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.975)
+
+
+@dataclass(frozen=True)
+class ModelConfig:
+    """The architecture: everything that decides the shapes of the weights and what they mean.
+
+    The first four have no default here: ``fit`` derives them from frequency, horizon and length
+    where the user does not give them.
+
+    Parameters
+    ----------
+    context_length
+        Steps of history the encoder sees.
+    patch_length
+        Steps in one token; 1 is the classic form, one token a time step.
+    season_length
+        Steps whose mean centres a window under ``scaling="last_season"``.
+    max_decoder_length
+        Longest horizon that ``positional_encoding="learned"`` has positions for, in steps.
+    n_channels
+        Channels that one token holds: the number of targets under ``channel_mixing="joint"``, else 1.
+    calendar_sizes
+        Levels of each calendar field (24 for the hour of the day, ...); empty without
+        ``timestamp_encoding``.
+    quantiles
+        Levels of the quantile head, in increasing order and with 0.5 among them; empty for a point head.
+
+    Raises
+    ------
+    TypeError, ValueError
+        For a value of the wrong type, outside its range, or not among the choices.
+    """
+
+    context_length: int
+    patch_length: int
+    season_length: int
+    max_decoder_length: int
+    n_channels: int = 1
+    calendar_sizes: tuple[int, ...] = ()
+    quantiles: tuple[float, ...] = ()
+    d_model: int = 64
+    nhead: int = 4
+    num_encoder_layers: int = 2
+    num_decoder_layers: int = 1
+    dim_feedforward: int = 128
+    dropout: float = 0.2
+    attention_dropout: float = 0.0
+    activation: Activation = "gelu"
+    norm_first: bool = True
+    channel_mixing: ChannelMixing = "independent"
+    positional_encoding: PositionalEncoding = "rotary"
+    timestamp_encoding: TimestampEncoding = "none"
+    scaling: Scaling = "last_season"
+
+    def __post_init__(self) -> None:
+        for name in (
+            "context_length",
+            "patch_length",
+            "season_length",
+            "max_decoder_length",
+            "n_channels",
+            "d_model",
+            "nhead",
+            "num_encoder_layers",
+            "num_decoder_layers",
+            "dim_feedforward",
+        ):
+            check_integer(name, getattr(self, name), minimum=1)
+        for name in ("dropout", "attention_dropout"):
+            check_number(name, getattr(self, name), minimum=0.0, below=1.0)
+        check_bool("norm_first", self.norm_first)
+        check_choices(self)
+        if self.d_model % self.nhead:
+            raise ValueError(f"d_model={self.d_model} must be a multiple of nhead={self.nhead}")
+        if self.positional_encoding == "rotary" and (self.d_model // self.nhead) % 2:
+            raise ValueError(
+                f"positional_encoding='rotary' turns pairs of features: d_model / nhead must be even, got "
+                f"{self.d_model} / {self.nhead} = {self.d_model // self.nhead}"
+            )
+        if self.positional_encoding == "sinusoidal" and self.d_model % 2:
+            raise ValueError(f"positional_encoding='sinusoidal' needs an even d_model, got {self.d_model}")
+        if self.patch_length > self.context_length:
+            raise ValueError(
+                f"patch_length={self.patch_length} is longer than context_length={self.context_length}: "
+                f"lower patch_length or raise context_length"
+            )
+
+    @property
+    def n_context_patches(self) -> int:
+        """Tokens of the encoder: the context in whole patches, the first padded on its left."""
+        return -(-self.context_length // self.patch_length)
+
+    @property
+    def max_decoder_patches(self) -> int:
+        """Tokens that the decoder's learned positions cover."""
+        return -(-self.max_decoder_length // self.patch_length)
+
+
+@dataclass(frozen=True)
+class TrainingConfig:
+    """How the weights are found.
+
+    Parameters
+    ----------
+    training_mode
+        ``"free_running"``: on the model's own patches, as in forecasting; ``"teacher_forcing"``: on the
+        true ones; ``"mixed"``: teacher forcing for the first ``teacher_forcing_share`` of the steps, then
+        each fed patch is the truth with probability ``teacher_forcing_ratio``.
+    detach_rollout
+        Stop the gradient at each patch fed back.
+    rollout_length
+        Steps decoded in one training window; None: ``prediction_length``, at most 8 patches or 96 steps,
+        whichever is more. Independent of the horizon asked for later.
+    loss
+        A name, or a callable ``loss(forecast, target) -> Tensor`` of the same shape, element by element.
+    quantiles
+        Levels for ``loss="quantile"``.
+    validation_size
+        Last part of the rows by time, as a share or a number of steps; 0: no validation.
+    max_steps_per_epoch
+        An epoch is one pass over all windows, at most this many batches.
+    patience
+        Epochs without a better validation error before training stops; None: never stop early.
+    warmup
+        Steps of linear warm-up: a share of all steps (float) or a number (int).
+    """
+
+    training_mode: TrainingMode = "free_running"
+    teacher_forcing_ratio: float = 0.0
+    teacher_forcing_share: float = 0.5
+    detach_rollout: bool = True
+    rollout_length: int | None = None
+    loss: Loss | Callable[..., Any] = "mae"
+    quantiles: tuple[float, ...] = DEFAULT_QUANTILES
+    validation_size: float | int = 0.1
+    batch_size: int = 64
+    max_steps_per_epoch: int = 250
+    max_epochs: int = 10
+    max_steps: int | None = None
+    max_time: float | None = None
+    patience: int | None = 5
+    optimizer: Optimizer = "adamw"
+    learning_rate: float = 1e-3
+    weight_decay: float = 0.01
+    schedule: Schedule = "cosine"
+    warmup: float | int = 0.1
+    gradient_clip_val: float | None = 1.0
+    accumulate_grad_batches: int = 1
+    accelerator: str = "auto"
+    devices: int | str = 1
+    precision: str | int = "32-true"
+    num_workers: int = 0
+
+    def __post_init__(self) -> None:
+        for name in ("batch_size", "max_steps_per_epoch", "max_epochs", "accumulate_grad_batches"):
+            check_integer(name, getattr(self, name), minimum=1)
+        for name in ("rollout_length", "max_steps", "patience"):
+            if getattr(self, name) is not None:
+                check_integer(name, getattr(self, name), minimum=1)
+        check_integer("num_workers", self.num_workers, minimum=0)
+        check_number("teacher_forcing_ratio", self.teacher_forcing_ratio, minimum=0.0, maximum=1.0)
+        check_number("teacher_forcing_share", self.teacher_forcing_share, minimum=0.0, maximum=1.0)
+        check_bool("detach_rollout", self.detach_rollout)
+        check_number("learning_rate", self.learning_rate, above=0.0)
+        check_number("weight_decay", self.weight_decay, minimum=0.0)
+        for name in ("validation_size", "warmup"):
+            value = getattr(self, name)
+            if isinstance(value, float):
+                check_number(name, value, minimum=0.0, below=1.0)
+            else:
+                check_integer(name, value, minimum=0)
+        if self.gradient_clip_val is not None:
+            check_number("gradient_clip_val", self.gradient_clip_val, above=0.0)
+        if self.max_time is not None:
+            check_number("max_time", self.max_time, above=0.0)
+        check_choices(self)
+        levels = check_quantiles("quantiles", self.quantiles)
+        object.__setattr__(self, "quantiles", levels)
+        if self.patience is not None and not self.validation_size:
+            raise ValueError(
+                f"patience={self.patience} stops training on the validation error, but validation_size=0 leaves "
+                f"no rows to measure it on: set validation_size (0.1, say), or patience=None to train to the end"
+            )
+
+
+def check_integer(name: str, value: object, *, minimum: int) -> int:
+    """Return ``value`` as an int of at least ``minimum``, or say what is wrong with it."""
+    # numpy integers and whole floats (3.0, from YAML or a grid) count; True does not.
+    if isinstance(value, bool) or not hasattr(value, "__index__"):
+        raise TypeError(f"{name} must be a whole number, got {value!r} of type {type(value).__name__}")
+    number = int(value.__index__())
+    if number < minimum:
+        raise ValueError(f"{name} must be at least {minimum}, got {number}")
+    return number
+
+
+def check_number(
+    name: str,
+    value: object,
+    *,
+    minimum: float | None = None,
+    above: float | None = None,
+    maximum: float | None = None,
+    below: float | None = None,
+) -> float:
+    """Return ``value`` as a float inside the bounds, or say what is wrong with it."""
+    try:
+        if isinstance(value, (bool, str)):
+            raise TypeError
+        number = float(value)  # type: ignore[arg-type]
+    except TypeError:
+        raise TypeError(f"{name} must be a number, got {value!r} of type {type(value).__name__}") from None
+    bounds = [
+        (minimum is not None and number < minimum, f"at least {minimum:g}" if minimum is not None else ""),
+        (above is not None and number <= above, f"above {above:g}" if above is not None else ""),
+        (maximum is not None and number > maximum, f"at most {maximum:g}" if maximum is not None else ""),
+        (below is not None and number >= below, f"below {below:g}" if below is not None else ""),
+    ]
+    broken = [text for wrong, text in bounds if wrong]
+    if broken or not math.isfinite(number):
+        raise ValueError(f"{name} must be {' and '.join(broken) or 'finite'}, got {value!r}")
+    return number
+
+
+def check_bool(name: str, value: object) -> bool:
+    """Return ``value`` if it is a bool, or say that it is not."""
+    if not isinstance(value, bool) and type(value).__name__ != "bool_":
+        raise TypeError(f"{name} must be True or False, got {value!r}")
+    return bool(value)
+
+
+def check_choices(config: ModelConfig | TrainingConfig) -> None:
+    """Hold every field that has a list of choices against that list."""
+    for field in fields(config):
+        value = getattr(config, field.name)
+        if field.name not in CHOICES or (field.name == "loss" and callable(value)):
+            continue
+        if value not in CHOICES[field.name]:
+            options = ", ".join(map(repr, CHOICES[field.name]))
+            extra = " or a callable" if field.name == "loss" else ""
+            raise ValueError(f"{field.name}={value!r} is not one of {options}{extra}")
+
+
+def check_quantiles(name: str, levels: object) -> tuple[float, ...]:
+    """Return quantile levels in increasing order, each in (0, 1), none twice."""
+    if isinstance(levels, (int, float)):
+        levels = (levels,)
+    try:
+        values = tuple(sorted(float(q) for q in levels))  # type: ignore[attr-defined]
+    except (TypeError, ValueError):
+        raise TypeError(f"{name} must be a list of numbers between 0 and 1, got {levels!r}") from None
+    if not values or not all(0.0 < q < 1.0 for q in values):
+        raise ValueError(f"{name} must lie between 0 and 1 (both excluded), got {list(values)}")
+    if len(set(values)) < len(values):
+        raise ValueError(f"{name} names a level twice: {list(values)}")
+    return values

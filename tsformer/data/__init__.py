@@ -1,0 +1,1 @@
+"""The data road: frames to panels, panels to windows, windows to batches."""

@@ -1,0 +1,270 @@
+"""Which cut-offs of a panel become windows, and their gather into a `Batch` by index arithmetic."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import torch
+
+from tsformer.batch import Batch
+from tsformer.data.panel import Panel
+from tsformer.data.time_features import calendar
+
+
+class SeriesStatistics(NamedTuple):
+    """Scale of each series, from its training rows."""
+
+    mean: np.ndarray
+    """(N, C) float64, target units."""
+    deviation: np.ndarray
+    """(N, C) float64, target units, population standard deviation; exactly 0 for a constant."""
+
+
+def series_statistics(panel: Panel, end: np.ndarray | int | None = None) -> SeriesStatistics:
+    """Return mean and deviation of the observed values of each series.
+
+    Parameters
+    ----------
+    panel
+        N series of C channels.
+    end
+        (N,) rows of each series that count, None: all.
+
+    Returns
+    -------
+    SeriesStatistics
+        Without NaN: a series with no observed value has the average over the others (0 if there are none).
+    """
+    n_series, lengths = panel.n_series, panel.lengths
+    series = np.repeat(np.arange(n_series), lengths)
+    counts = np.ones(len(series), dtype=bool)
+    if end is not None:
+        steps = np.arange(len(series)) - panel.indptr[series]
+        counts = steps < np.broadcast_to(end, n_series)[series]
+    statistics = [_channel_statistics(values, series, counts, n_series) for values in panel.values.T]
+    mean, deviation = (np.stack(columns, axis=1) for columns in zip(*statistics, strict=True))
+    return SeriesStatistics(mean, deviation)
+
+
+def _channel_statistics(
+    values: np.ndarray, series: np.ndarray, counts: np.ndarray, n_series: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return (N,) mean and deviation of one channel."""
+    observed = counts & ~np.isnan(values)
+    values, series = values[observed], series[observed]
+    number = np.bincount(series, minlength=n_series)
+    # Sums start from the first value of each series, so that constants come out exact and levels of 1e12 keep digits.
+    origin = np.zeros(n_series)
+    origin[series[::-1]] = values[::-1]
+    known = np.maximum(number, 1)
+    mean = origin + np.bincount(series, values - origin[series], n_series) / known
+    deviation = np.sqrt(np.bincount(series, np.square(values - mean[series]), n_series) / known)
+    unknown = number == 0
+    if unknown.any() and not unknown.all():
+        mean[unknown], deviation[unknown] = mean[~unknown].mean(), deviation[~unknown].mean()
+    return mean, deviation
+
+
+def training_runs(lengths: np.ndarray, context_length: int, horizon: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return the windows to train on, as runs of consecutive cut-offs: small, however many windows there are.
+
+    Every full window where a series has one; in shorter series the cut-offs that leave some context and, where
+    possible, the whole horizon; none in series of fewer than two rows.
+
+    Parameters
+    ----------
+    lengths
+        (N,) rows of each series that may be targets.
+    context_length, horizon
+        Steps before and after the cut-off.
+
+    Returns
+    -------
+    series, first, count
+        (S,) int64 each: the cut-offs ``first`` to ``first + count - 1`` of ``series``, for `Windows`.
+    """
+    lengths = np.asarray(lengths, dtype=np.int64)
+    last_full = lengths - horizon
+    first = np.maximum(1, np.minimum(context_length, last_full // 2))
+    first = np.where(last_full >= context_length, context_length, first)
+    last = np.where(last_full >= first, last_full, lengths - 1)
+    count = np.where(lengths >= 2, last - first + 1, 0)
+    series = np.flatnonzero(count > 0)
+    return series, first[series], count[series]
+
+
+def training_cutoffs(lengths: np.ndarray, context_length: int, horizon: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return the windows of `training_runs` one by one: series and cut-offs, (W,) int64 each, in order."""
+    series, first, count = training_runs(lengths, context_length, horizon)
+    return _pick(series, first, np.cumsum(count), np.arange(count.sum()))
+
+
+def validation_cutoffs(
+    lengths: np.ndarray, split: np.ndarray, horizon: int, limit: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return windows whose targets lie behind the training rows, evenly spaced, at most ``limit`` over all series.
+
+    Parameters
+    ----------
+    lengths, split
+        (N,) rows of each series, and the first of them that is not for training.
+    horizon
+        Steps after a cut-off; a series too short for one whole window has one at ``split``, cut.
+    limit
+        Most windows in total.
+
+    Returns
+    -------
+    series, cutoffs
+        (W,) int64 each; the same for the same input.
+    """
+    lengths, split = np.asarray(lengths, dtype=np.int64), np.asarray(split, dtype=np.int64)
+    count = np.where((lengths > split) & (split >= 1), np.maximum(lengths - horizon - split + 1, 1), 0)
+    total = int(count.sum())
+    chosen = np.arange(total)
+    if total > limit:
+        chosen = np.round(np.linspace(0, total - 1, limit)).astype(np.int64)
+    return _pick(np.arange(len(lengths)), split, np.cumsum(count), chosen)
+
+
+def test_cutoffs(lengths: np.ndarray, begin: np.ndarray, horizon: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return every window, stride 1, whose targets lie in rows ``begin`` to the end of a series.
+
+    Parameters
+    ----------
+    lengths, begin
+        (N,) rows of each series, and the first of them that is for the test.
+    horizon
+        Steps after a cut-off, all inside the series.
+
+    Returns
+    -------
+    series, cutoffs
+        (W,) int64 each, in order.
+    """
+    lengths, begin = np.asarray(lengths, dtype=np.int64), np.asarray(begin, dtype=np.int64)
+    count = np.maximum(lengths - horizon - begin + 1, 0)
+    return _pick(np.arange(len(lengths)), begin, np.cumsum(count), np.arange(count.sum()))
+
+
+test_cutoffs.__test__ = False  # type: ignore[attr-defined]  # pytest would take the name for a test
+
+
+def _pick(series: np.ndarray, first: np.ndarray, ends: np.ndarray, index: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return series and cut-off of windows, by their number in runs of consecutive cut-offs that end at ``ends``."""
+    run = np.searchsorted(ends, index, side="right")
+    begins = np.concatenate([[0], ends[:-1]])
+    return series[run], first[run] + index - begins[run]
+
+
+class Windows:
+    """Windows of a panel, cut only when a batch asks for them. The panel is shared, never copied.
+
+    Parameters
+    ----------
+    panel
+        N series of C channels.
+    series, cutoffs
+        (W,) int64: series, and row of it that is the window's first target step (= rows before it).
+    counts
+        (W,) int64: how many consecutive cut-offs each entry stands for (`training_runs`); None: one each.
+    context_length, horizon
+        Steps before and from the cut-off on. Steps outside a series are masked.
+    statistics
+        Scale of each series.
+    calendar_fields
+        Calendar fields of every step to add; none by default.
+    device
+        Where the values live and batches are made.
+
+    Raises
+    ------
+    ValueError
+        When there is no window, or a series or cut-off is outside the panel.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tsformer.data.panel import to_panel
+    >>> panel = to_panel(np.arange(10.0))
+    >>> runs = training_runs(panel.lengths, context_length=4, horizon=2)
+    >>> windows = Windows(panel, *runs, context_length=4, horizon=2, statistics=series_statistics(panel))
+    >>> len(windows), windows.batch(np.array([0])).target.squeeze().tolist()
+    (5, [4.0, 5.0])
+    """
+
+    def __init__(
+        self,
+        panel: Panel,
+        series: np.ndarray,
+        cutoffs: np.ndarray,
+        counts: np.ndarray | None = None,
+        *,
+        context_length: int,
+        horizon: int,
+        statistics: SeriesStatistics,
+        calendar_fields: tuple[str, ...] = (),
+        device: torch.device | str = "cpu",
+    ) -> None:
+        self.panel = panel
+        self.series = np.asarray(series, dtype=np.int64)
+        self.cutoffs = np.asarray(cutoffs, dtype=np.int64)
+        counts = np.ones_like(self.cutoffs) if counts is None else np.asarray(counts, dtype=np.int64)
+        self.ends = np.cumsum(counts)
+        self.context_length, self.horizon = context_length, horizon
+        self.calendar_fields = tuple(calendar_fields)
+        self.device = torch.device(device)
+        if not self.ends.size or not self.ends[-1]:
+            raise ValueError(
+                f"no window: the longest series has {panel.lengths.max(initial=0)} rows. Training needs two or more, "
+                f"evaluation the whole horizon of {horizon}: give more rows, or lower the horizon"
+            )
+        if self.series.min() < 0 or self.series.max() >= panel.n_series:
+            raise ValueError(f"series must lie in 0 ... {panel.n_series - 1}")
+        if self.cutoffs.min() < 0 or (self.cutoffs + counts - 1 > panel.lengths[self.series]).any():
+            raise ValueError(
+                "a cut-off lies outside its series: at most as many rows can be before it as the series has"
+            )
+        self._values = self._tensor(panel.values)
+        self._mean, self._deviation = self._tensor(statistics.mean), self._tensor(statistics.deviation)
+        self._steps = torch.arange(-context_length, horizon, device=self.device)
+
+    def __len__(self) -> int:
+        return int(self.ends[-1])
+
+    def locate(self, index: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return series and cut-off (B,) of window numbers (B,)."""
+        return _pick(self.series, self.cutoffs, self.ends, np.asarray(index, dtype=np.int64))
+
+    def batch(self, index: np.ndarray) -> Batch:
+        """Return the windows of these numbers (B,)."""
+        series, cutoffs = self.locate(index)
+        begin, end = self.panel.indptr[series], self.panel.indptr[series + 1]
+        rows = self._tensor(begin + cutoffs)[:, None] + self._steps  # (B, L + H)
+        inside = (rows >= self._tensor(begin)[:, None]) & (rows < self._tensor(end)[:, None])
+        rows = rows.clamp_(0, len(self._values) - 1)
+        values = self._values[rows]  # (B, L + H, C)
+        mask = inside[..., None] & ~values.isnan()
+        values.masked_fill_(~mask, 0.0)
+        context = self.context_length
+        chosen = self._tensor(series)
+        return Batch(
+            context=values[:, :context],
+            context_mask=mask[:, :context],
+            target=values[:, context:],
+            target_mask=mask[:, context:],
+            series_mean=self._mean[chosen],
+            series_deviation=self._deviation[chosen],
+            calendar=self._calendar(series, cutoffs) if self.calendar_fields else None,
+        )
+
+    def _calendar(self, series: np.ndarray, cutoffs: np.ndarray) -> torch.Tensor:
+        """Return (B, L + H, F) calendar fields, also of steps outside the series."""
+        steps = cutoffs[:, None] + np.arange(-self.context_length, self.horizon)
+        stamps = self.panel.stamps(series[:, None], steps)
+        return self._tensor(calendar(stamps, self.calendar_fields, self.panel.schema.zone))
+
+    def _tensor(self, array: np.ndarray) -> torch.Tensor:
+        """Return an array as a tensor on the device, sharing its memory on a CPU."""
+        return torch.from_numpy(array).to(self.device)

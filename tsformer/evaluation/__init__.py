@@ -1,0 +1,1 @@
+"""Baselines, scores and the public evaluation protocols."""

@@ -1,0 +1,683 @@
+"""The estimator: frames in, frames out, fitted by the one training path."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from copy import deepcopy
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from tsformer.config import DEFAULT_QUANTILES, ModelConfig, TrainingConfig, check_integer, check_quantiles
+from tsformer.data.frequency import season_length as usual_season_length
+from tsformer.data.loaders import evaluation_loader, split_rows, training_loader
+from tsformer.data.panel import Panel, Schema, check_trainable, to_frame, to_panel
+from tsformer.data.time_features import calendar_fields, calendar_sizes
+from tsformer.data.windows import SeriesStatistics, Windows, series_statistics, training_runs, validation_cutoffs
+from tsformer.evaluation.scoring import scaled_mae
+from tsformer.nn.decoding import forecast
+from tsformer.nn.model import ForecastTransformer
+from tsformer.persistence import read_model, write_model
+from tsformer.resolve import resolve_lengths
+
+# Validation windows beyond this many change the error by less than an epoch does.
+MAX_VALIDATION_WINDOWS = 1000
+# Bytes of activations that one batch of a forecast may take.
+PREDICT_BYTES = 2**28
+
+
+class TransformerForecaster(BaseEstimator):
+    """Forecast time series with an encoder-decoder Transformer, decoded autoregressively.
+
+    Parameters
+    ----------
+    prediction_length
+        Steps to forecast unless ``predict`` is asked for others.
+    context_length
+        Steps of history the model sees; None: derived from frequency, horizon and length (``context_length_``).
+    freq
+        Frequency of the data (``"h"``, ``"D"``, ``"ME"``, ``"B"``, an integer step ...); None: the most common step.
+    id_col, time_col
+        Names of the id and time columns. A frame with the column ``id_col`` is long, every other one wide.
+    target_cols
+        Columns to forecast; None: ``y`` of a long frame, every numeric column of a wide one.
+    patch_length
+        Steps in one token; None: derived (``patch_length_``). 1 is the classic form.
+    season_length
+        Steps of a season, for ``scaling="last_season"``; None: the usual one of the frequency.
+    d_model, nhead, num_encoder_layers, num_decoder_layers, dim_feedforward, dropout, activation, norm_first
+        As in ``torch.nn.Transformer``.
+    attention_dropout
+        Dropout of attention weights.
+    channel_mixing
+        ``"independent"``: channels share the weights as series of their own; ``"joint"``: they are features of one
+        token.
+    positional_encoding
+        ``"rotary"``, ``"sinusoidal"``, ``"learned"`` or ``"none"``.
+    timestamp_encoding
+        ``"calendar"``: learned embeddings of hour, weekday, month ... of each token; ``"none"``.
+    scaling
+        Location of each window: ``"last_season"``, ``"standard"`` (mean of the context), ``"last_value"`` or
+        ``"none"``.
+    training_mode, teacher_forcing_ratio, teacher_forcing_share, detach_rollout, rollout_length
+        See `TrainingConfig`: whether the model learns on its own patches or on the true ones.
+    loss
+        ``"mae"``, ``"mse"``, ``"huber"``, ``"quantile"`` or a callable ``loss(forecast, target)`` that returns one
+        error for each element.
+    quantiles
+        Levels of ``loss="quantile"``; 0.5 is added where it is missing.
+    validation_size
+        Last part of the rows by time (share or steps) that chooses the best epoch.
+    batch_size, max_steps_per_epoch, max_epochs, max_steps, max_time, patience
+        Extent of the training; ``max_time`` in seconds. ``max_steps`` takes the place of ``max_epochs``.
+    optimizer, learning_rate, weight_decay, schedule, warmup, gradient_clip_val, accumulate_grad_batches
+        Optimisation.
+    accelerator, devices, precision, num_workers
+        Where and in what precision.
+    random_state
+        Seed of weights, order of the data and dropout; None: another one each time. The global random state is left
+        alone.
+    callbacks, logger, trainer_kwargs
+        Given to Lightning's ``Trainer``, copied, never altered.
+    verbose
+        Progress bar: True, False or ``"auto"`` (in a terminal or notebook, after two seconds).
+
+    Attributes
+    ----------
+    context_length_, patch_length_, season_length_, rollout_length_ : int
+        In use, steps.
+    freq_ : str or int
+        Frequency in use.
+    targets_ : tuple
+        Channel names.
+    model_ : ForecastTransformer
+        The network, in evaluation mode.
+    history_ : DataFrame
+        Losses, one row an epoch, in units of each series' training deviation.
+
+    Raises
+    ------
+    ValueError, TypeError
+        At ``fit``, before any training, for parameters or data that cannot work.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> wave = np.sin(np.arange(200) * 2 * np.pi / 20)
+    >>> model = TransformerForecaster(prediction_length=20, context_length=60, patch_length=20, max_steps=5)
+    >>> model.fit(wave).predict().shape
+    (20, 1)
+    """
+
+    prefix_consistent = True  # a shorter forecast is the beginning of a longer one
+
+    def __init__(
+        self,
+        prediction_length: int,
+        *,
+        context_length: int | None = None,
+        freq: str | int | None = None,
+        id_col: str = "unique_id",
+        time_col: str = "ds",
+        target_cols: Any = None,
+        patch_length: int | None = None,
+        season_length: int | None = None,
+        d_model: int = 64,
+        nhead: int = 4,
+        num_encoder_layers: int = 2,
+        num_decoder_layers: int = 1,
+        dim_feedforward: int = 128,
+        dropout: float = 0.2,
+        attention_dropout: float = 0.0,
+        activation: str = "gelu",
+        norm_first: bool = True,
+        channel_mixing: str = "independent",
+        positional_encoding: str = "rotary",
+        timestamp_encoding: str = "none",
+        scaling: str = "last_season",
+        training_mode: str = "free_running",
+        teacher_forcing_ratio: float = 0.0,
+        teacher_forcing_share: float = 0.5,
+        detach_rollout: bool = True,
+        rollout_length: int | None = None,
+        loss: str | Callable[..., Any] = "mae",
+        quantiles: Sequence[float] = DEFAULT_QUANTILES,
+        validation_size: float | int = 0.1,
+        batch_size: int = 64,
+        max_steps_per_epoch: int = 250,
+        max_epochs: int = 10,
+        max_steps: int | None = None,
+        max_time: float | None = None,
+        patience: int | None = 5,
+        optimizer: str = "adamw",
+        learning_rate: float = 1e-3,
+        weight_decay: float = 0.01,
+        schedule: str = "cosine",
+        warmup: float | int = 0.1,
+        gradient_clip_val: float | None = 1.0,
+        accumulate_grad_batches: int = 1,
+        accelerator: str = "auto",
+        devices: int | str = 1,
+        precision: str | int = "32-true",
+        num_workers: int = 0,
+        random_state: int | None = 0,
+        callbacks: Sequence[Any] | None = None,
+        logger: Any = None,
+        trainer_kwargs: dict[str, Any] | None = None,
+        verbose: bool | str = "auto",
+    ) -> None:
+        self.prediction_length = prediction_length
+        self.context_length = context_length
+        self.freq = freq
+        self.id_col = id_col
+        self.time_col = time_col
+        self.target_cols = target_cols
+        self.patch_length = patch_length
+        self.season_length = season_length
+        self.d_model = d_model
+        self.nhead = nhead
+        self.num_encoder_layers = num_encoder_layers
+        self.num_decoder_layers = num_decoder_layers
+        self.dim_feedforward = dim_feedforward
+        self.dropout = dropout
+        self.attention_dropout = attention_dropout
+        self.activation = activation
+        self.norm_first = norm_first
+        self.channel_mixing = channel_mixing
+        self.positional_encoding = positional_encoding
+        self.timestamp_encoding = timestamp_encoding
+        self.scaling = scaling
+        self.training_mode = training_mode
+        self.teacher_forcing_ratio = teacher_forcing_ratio
+        self.teacher_forcing_share = teacher_forcing_share
+        self.detach_rollout = detach_rollout
+        self.rollout_length = rollout_length
+        self.loss = loss
+        self.quantiles = quantiles
+        self.validation_size = validation_size
+        self.batch_size = batch_size
+        self.max_steps_per_epoch = max_steps_per_epoch
+        self.max_epochs = max_epochs
+        self.max_steps = max_steps
+        self.max_time = max_time
+        self.patience = patience
+        self.optimizer = optimizer
+        self.learning_rate = learning_rate
+        self.weight_decay = weight_decay
+        self.schedule = schedule
+        self.warmup = warmup
+        self.gradient_clip_val = gradient_clip_val
+        self.accumulate_grad_batches = accumulate_grad_batches
+        self.accelerator = accelerator
+        self.devices = devices
+        self.precision = precision
+        self.num_workers = num_workers
+        self.random_state = random_state
+        self.callbacks = callbacks
+        self.logger = logger
+        self.trainer_kwargs = trainer_kwargs
+        self.verbose = verbose
+
+    # ------------------------------------------------------------------ fitting
+
+    def fit(self, X: Any, y: object = None) -> TransformerForecaster:
+        """Train on the rows of ``X``, the last ``validation_size`` of them kept for choosing the best epoch.
+
+        Parameters
+        ----------
+        X
+            A long frame (``id_col, time_col`` and a target), a wide frame (time index or ``time_col``, each numeric
+            column a channel), a Series, or an array (T,) or (T, C).
+        y
+            Ignored, as in scikit-learn's unsupervised estimators.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError, TypeError
+            Before any training, for parameters or data that cannot work; during it when the loss becomes NaN.
+        """
+        self._training_config()  # what is wrong with the parameters comes before what is wrong with the data
+        panel = to_panel(X, freq=self.freq, id_col=self.id_col, time_col=self.time_col, target_cols=self.target_cols)
+        return self.fit_panel(panel)
+
+    def fit_panel(self, panel: Panel) -> TransformerForecaster:
+        """Train on a panel; ``fit`` without the way in from a frame."""
+        from tsformer.training.trainer import seeded, train  # Lightning is loaded to train only
+
+        # 1. What to build and how to train it.
+        training_config = self._training_config()
+        check_trainable(panel)
+        config = self._resolve(panel, training_config)
+
+        # 2. Rows for training and validation; every scale from the former alone.
+        train_end = split_rows(panel.lengths, training_config.validation_size)
+        statistics = series_statistics(panel, train_end)
+        cut: dict[str, Any] = dict(
+            context_length=self.context_length_,
+            horizon=self.rollout_length_,
+            statistics=statistics,
+            calendar_fields=self.calendar_fields_,
+        )
+        runs = training_runs(train_end, self.context_length_, self.rollout_length_)
+        if not len(runs[0]):
+            raise ValueError(
+                f"nothing to train on: the longest series has {int(train_end.max())} training rows and a window needs "
+                f"at least 2 (one before the forecast, one after it). Give more rows or lower validation_size"
+            )
+        windows = Windows(panel.rows(0, train_end), *runs, **cut)
+        held_out = validation_cutoffs(panel.lengths, train_end, self.rollout_length_, MAX_VALIDATION_WINDOWS)
+        validation = None
+        if training_config.validation_size and len(held_out[0]):
+            validation = evaluation_loader(
+                Windows(panel, *held_out, **cut), max(training_config.batch_size, self._rows_budget(panel.n_channels))
+            )
+
+        # 3. Weights: the seed is set before the first is drawn.
+        seed = self._seed()
+        loader = training_loader(
+            windows,
+            batch_size=training_config.batch_size,
+            max_steps_per_epoch=training_config.max_steps_per_epoch,
+            seed=seed,
+            num_workers=training_config.num_workers,
+        )
+        with seeded(seed):
+            model = ForecastTransformer(config, "mae" if config.quantiles else training_config.loss)
+            rows = train(
+                model,
+                loader,
+                validation,
+                training_config,
+                steps_per_epoch=len(loader),
+                verbose=self.verbose,
+                callbacks=self.callbacks,
+                logger=self.logger,
+                trainer_kwargs=self.trainer_kwargs,
+            )
+
+        # 4. What forecasting needs.
+        self.model_ = model
+        self.history_ = pd.DataFrame(rows)
+        self._remember(panel, statistics)
+        return self
+
+    def _training_config(self) -> TrainingConfig:
+        """Training parameters, checked."""
+        check_integer("prediction_length", self.prediction_length, minimum=1)
+        chosen = {field.name: getattr(self, field.name) for field in fields(TrainingConfig)}
+        levels = check_quantiles("quantiles", chosen["quantiles"])
+        chosen["quantiles"] = levels if 0.5 in levels else tuple(sorted((*levels, 0.5)))
+        return TrainingConfig(**chosen)
+
+    def _resolve(self, panel: Panel, training: TrainingConfig) -> ModelConfig:
+        """Derive what was left to None, and return the architecture."""
+        lengths = resolve_lengths(
+            prediction_length=self.prediction_length,
+            context_length=self.context_length,
+            patch_length=self.patch_length,
+            season_length=self.season_length,
+            rollout_length=training.rollout_length,
+            usual_season=usual_season_length(panel.schema.freq),
+            n_rows=int(np.median(panel.lengths)),
+        )
+        self.context_length_, self.patch_length_ = lengths.context_length, lengths.patch_length
+        self.season_length_, self.rollout_length_ = lengths.season_length, lengths.rollout_length
+        self.freq_ = panel.schema.freq
+        self.calendar_fields_: tuple[str, ...] = ()
+        if self.timestamp_encoding == "calendar":
+            self.calendar_fields_ = calendar_fields(self.freq_)
+        ours = self.get_params(deep=False)
+        chosen: dict[str, Any] = {field.name: ours[field.name] for field in fields(ModelConfig) if field.name in ours}
+        chosen |= dict(
+            context_length=self.context_length_,
+            patch_length=self.patch_length_,
+            season_length=self.season_length_,
+            max_decoder_length=max(self.rollout_length_, self.prediction_length),
+            n_channels=panel.n_channels if self.channel_mixing == "joint" else 1,
+            calendar_sizes=calendar_sizes(self.calendar_fields_),
+            quantiles=training.quantiles if training.loss == "quantile" else (),
+        )
+        return ModelConfig(**chosen)
+
+    def _seed(self) -> int:
+        """Return the seed of this fit."""
+        state = self.random_state
+        if state is None:
+            return int(np.random.SeedSequence().generate_state(1)[0])
+        if isinstance(state, np.random.RandomState):  # scikit-learn's convention; a copy, so that it is not advanced
+            return int(deepcopy(state).randint(2**31 - 1))
+        return check_integer("random_state", state, minimum=0)
+
+    def _remember(self, panel: Panel, statistics: SeriesStatistics) -> None:
+        """Keep the scales of the series and the tail of the history."""
+        self.schema_ = panel.schema
+        self.targets_ = panel.schema.targets
+        self.n_features_in_ = panel.n_channels
+        self._ids = panel.ids
+        self._statistics = statistics
+        self._tail: Panel | None = panel.tail(self.context_length_)
+
+    # ------------------------------------------------------------------ forecasting
+
+    def predict(
+        self,
+        X: Any = None,
+        horizon: int | None = None,
+        quantiles: Sequence[float] | None = None,
+        level: Sequence[float] | float | None = None,
+        batch_size: int | None = None,
+    ) -> pd.DataFrame | pd.Series:
+        """Forecast the steps after the last row of each series.
+
+        Parameters
+        ----------
+        X
+            The history to forecast from, in the layout the model was fitted on; columns are matched by name. None:
+            the end of the training data.
+        horizon
+            Steps; any number. None: ``prediction_length``.
+        quantiles
+            Levels in (0, 1); columns ``-lo-80`` for 0.1, ``-median``, ``-hi-80`` for 0.9. Needs ``loss="quantile"``.
+        level
+            Coverage of central intervals in percent, such as ``[80, 95]``. Needs ``loss="quantile"``.
+        batch_size
+            Windows forecast at a time; None: as many as fit in a quarter of a gigabyte.
+
+        Returns
+        -------
+        DataFrame or Series
+            Target units, in the caller's layout (see the documentation of frames).
+
+        Raises
+        ------
+        ValueError
+            For a history that does not fit the training data, or levels the model has not learned.
+        NotFittedError
+            Before ``fit``.
+        """
+        check_is_fitted(self, "model_")
+        horizon = check_integer("horizon", self.prediction_length if horizon is None else horizon, minimum=1)
+        wanted = _interval_columns(quantiles, level)
+        self._check_levels(wanted)
+        if X is None and self._tail is None:
+            raise ValueError("this model was saved without its history: give predict the history to forecast from")
+        panel = self._tail if X is None else self._history(X)
+        assert panel is not None
+        windows = np.arange(panel.n_series), panel.lengths
+        values = self._forecast(panel, *windows, horizon, batch_size)  # (N, H, C, Q)
+        levels = self.model_.head.levels or (0.5,)
+        columns = {"": values[..., levels.index(0.5)]}
+        for suffix, q in wanted.items():
+            columns[suffix] = _interpolate(values, levels, q)
+        return to_frame(panel, columns, name=type(self).__name__)
+
+    def forecast_windows(self, panel: Panel, series: np.ndarray, cutoffs: np.ndarray, horizon: int) -> np.ndarray:
+        """Forecast windows of a panel from the rows before their cut-offs.
+
+        Parameters
+        ----------
+        panel
+            The data.
+        series, cutoffs
+            (B,) number of the series, and of its first row to forecast.
+        horizon
+            H.
+
+        Returns
+        -------
+        np.ndarray
+            (B, H, C) float64, target units: the point forecast, or the median.
+        """
+        check_is_fitted(self, "model_")
+        levels = self.model_.head.levels or (0.5,)
+        return self._forecast(panel, series, cutoffs, horizon, None)[..., levels.index(0.5)]
+
+    def _history(self, X: Any) -> Panel:
+        """Return what the caller forecasts from or scores on, held to the data of the fit."""
+        if self.schema_.layout == "array" and np.ndim(X) == 2:
+            validate_data(self, X, reset=False, skip_check_array=True)  # scikit-learn's words for a wrong width
+        return to_panel(X, schema=self.schema_)
+
+    def _forecast(
+        self, panel: Panel, series: np.ndarray, cutoffs: np.ndarray, horizon: int, batch_size: int | None
+    ) -> np.ndarray:
+        """(B, H, C, Q) float64, target units; Q = 1 for a point head."""
+        if self.positional_encoding == "learned" and horizon > self.model_.config.max_decoder_length:
+            raise ValueError(
+                f"horizon={horizon} is beyond the {self.model_.config.max_decoder_length} steps that "
+                f"positional_encoding='learned' has positions for: train with positional_encoding='rotary' "
+                f"(any horizon), or with a longer prediction_length"
+            )
+        windows = Windows(
+            panel,
+            series,
+            cutoffs,
+            context_length=self.context_length_,
+            horizon=horizon if self.calendar_fields_ else 0,  # the calendar alone looks ahead
+            statistics=self._statistics_of(panel),
+            calendar_fields=self.calendar_fields_,
+        )
+        size = self._rows_budget(panel.n_channels)
+        size = size if batch_size is None else check_integer("batch_size", batch_size, minimum=1)
+        device = self._device()
+        model = self.model_.to(device).eval()
+        out = np.empty((len(series), horizon, panel.n_channels, max(1, len(model.head.levels))))
+        for begin in range(0, len(series), size):
+            index = np.arange(begin, min(begin + size, len(series)))
+            values = forecast(model, windows.batch(index).to(device), horizon)
+            out[index] = (values if values.ndim == 4 else values.unsqueeze(-1)).cpu().numpy()
+        return out
+
+    def _statistics_of(self, panel: Panel) -> SeriesStatistics:
+        """Scales of the series of a panel, by id. A series unseen in training is scaled by its context alone."""
+        place = pd.Index(self._ids).get_indexer(pd.Index(panel.ids))
+        mean, deviation = self._statistics.mean[place], self._statistics.deviation[place]
+        unseen = place < 0
+        if unseen.any():
+            mean[unseen], deviation[unseen] = self._statistics.mean.mean(0), 0.0
+        return SeriesStatistics(mean, deviation)
+
+    def _rows_budget(self, n_channels: int) -> int:
+        """Windows whose widest activations stay within ``PREDICT_BYTES``."""
+        rows = 1 if self.channel_mixing == "joint" else n_channels
+        width = max(3 * self.d_model, self.dim_feedforward)
+        tokens = -(-self.context_length_ // self.patch_length_) + 1
+        return max(1, PREDICT_BYTES // (rows * tokens * width * 4 * 4))
+
+    def _device(self) -> torch.device:
+        """Where forecasts are made."""
+        wants_cuda = self.accelerator in ("auto", "gpu", "cuda")
+        return torch.device("cuda" if wants_cuda and torch.cuda.is_available() else "cpu")
+
+    def _check_levels(self, wanted: dict[str, float]) -> None:
+        """Refuse quantiles that the head has not learned."""
+        levels = self.model_.head.levels
+        if wanted and not levels:
+            raise ValueError(
+                f"quantiles and intervals need a model trained with loss='quantile', this one has loss={self.loss!r}"
+            )
+        outside = [q for q in wanted.values() if not levels[0] <= q <= levels[-1]]
+        if outside:
+            raise ValueError(
+                f"quantile {outside[0]:g} lies outside the trained ones, {levels[0]:g} to {levels[-1]:g}: "
+                f"fit with quantiles that reach it"
+            )
+
+    # ------------------------------------------------------------------ scoring and saving
+
+    def score(self, X: Any, y: object = None) -> float:
+        """Return minus the mean scaled MAE on the rows after training.
+
+        Parameters
+        ----------
+        X
+            What came next, from one step after the last training row. Longer than ``prediction_length``, it is
+            forecast window by window, the history growing with it.
+        y
+            Ignored.
+
+        Returns
+        -------
+        float
+            Minus the MAE divided by each series' training deviation, averaged over series, then targets.
+
+        Raises
+        ------
+        ValueError
+            When ``X`` does not start where the training rows end; it names both stamps.
+        """
+        check_is_fitted(self, "model_")
+        if self._tail is None:
+            raise ValueError("this model was saved without its history, which score continues from")
+        panel = self._history(X)
+        deviation = self._statistics.deviation
+        return -scaled_mae(self.forecast_windows, self._tail, panel, deviation, self.prediction_length)
+
+    def save(self, path: str | os.PathLike[str], *, include_history: bool = True) -> Path:
+        """Write the fitted model to one ``.safetensors`` file, without pickle, whole or not at all.
+
+        Parameters
+        ----------
+        path
+            File; ``.safetensors`` is added where it is missing.
+        include_history
+            Keep the last ``context_length_`` rows of each series, which ``predict()`` without a history needs.
+
+        Returns
+        -------
+        Path
+            Of the file written.
+
+        Raises
+        ------
+        ValueError
+            When the folder does not exist.
+        """
+        check_is_fitted(self, "model_")
+        tensors = {f"model.{name}": tensor for name, tensor in self.model_.state_dict().items()}
+        tensors["statistics.mean"] = torch.from_numpy(self._statistics.mean)
+        tensors["statistics.deviation"] = torch.from_numpy(self._statistics.deviation)
+        metadata: dict[str, Any] = {
+            "params": self._plain_params(),
+            "config": {field.name: getattr(self.model_.config, field.name) for field in fields(ModelConfig)},
+            "rollout_length": self.rollout_length_,
+            "calendar_fields": self.calendar_fields_,
+            "schema": self.schema_.to_dict(),
+            "ids": self._ids.tolist(),
+            "ids_dtype": str(self._ids.dtype),
+            "training": self.history_.astype(object).where(self.history_.notna(), None).to_dict("list"),
+            "versions": _versions(),
+        }
+        if include_history and self._tail is not None:
+            tensors["history.values"] = torch.from_numpy(self._tail.values)
+            tensors["history.indptr"] = torch.from_numpy(self._tail.indptr)
+            tensors["history.start"] = torch.from_numpy(self._tail.start.astype(np.int64))
+            metadata["start_dtype"] = str(self._tail.start.dtype)
+        return write_model(path, tensors, metadata)
+
+    def _plain_params(self) -> dict[str, Any]:
+        """Parameters that a file can hold; a loss of the user's own comes back as None."""
+        params = self.get_params(deep=False)
+        for name in ("callbacks", "logger", "trainer_kwargs"):
+            params[name] = None
+        if callable(params["loss"]):
+            params["loss"] = None
+        return {name: list(p) if isinstance(p, (tuple, np.ndarray, pd.Index)) else p for name, p in params.items()}
+
+    @classmethod
+    def _load(cls, path: str | os.PathLike[str]) -> TransformerForecaster:
+        """Return the model that ``save`` wrote."""
+        tensors, metadata = read_model(path)
+        self = cls(**metadata["params"])
+        chosen: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in metadata["config"].items()}
+        config = ModelConfig(**chosen)
+        loss = self.loss if isinstance(self.loss, str) and self.loss != "quantile" else "mae"
+        self.model_ = ForecastTransformer(config, loss)
+        weights = {name.removeprefix("model."): t for name, t in tensors.items() if name.startswith("model.")}
+        self.model_.to(next(iter(weights.values())).dtype).load_state_dict(weights)
+        self.model_.eval()
+        self.context_length_, self.patch_length_ = config.context_length, config.patch_length
+        self.season_length_, self.rollout_length_ = config.season_length, metadata["rollout_length"]
+        self.calendar_fields_ = tuple(metadata["calendar_fields"])
+        self.schema_ = Schema.from_dict(metadata["schema"])
+        self.targets_, self.freq_ = self.schema_.targets, self.schema_.freq
+        self.n_features_in_ = len(self.targets_)
+        self.history_ = pd.DataFrame(metadata["training"])
+        self._ids = pd.Index(metadata["ids"], dtype=metadata["ids_dtype"]).to_numpy()
+        self._statistics = SeriesStatistics(tensors["statistics.mean"].numpy(), tensors["statistics.deviation"].numpy())
+        self._tail = None
+        if "history.values" in tensors:
+            start = tensors["history.start"].numpy().astype(metadata["start_dtype"])
+            values, indptr = tensors["history.values"].numpy(), tensors["history.indptr"].numpy()
+            self._tail = Panel(values, indptr, start, self._ids, self.schema_)
+        return self
+
+    def __sklearn_tags__(self) -> Any:
+        """Return what scikit-learn asks about: missing values are fine, there is no ``y``."""
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        tags.target_tags.required = False
+        tags.non_deterministic = self.random_state is None
+        return tags
+
+
+def load(path: str | os.PathLike[str]) -> TransformerForecaster:
+    """Load a model that ``TransformerForecaster.save`` wrote, on any machine.
+
+    Parameters
+    ----------
+    path
+        The ``.safetensors`` file. It holds tensors and JSON: nothing in it is executed.
+
+    Returns
+    -------
+    TransformerForecaster
+        Fitted, ready to ``predict``.
+
+    Raises
+    ------
+    ValueError
+        When there is no such file, or it is no model of this library.
+    """
+    return TransformerForecaster._load(path)
+
+
+def _versions() -> dict[str, str]:
+    from tsformer import __version__
+
+    return {"tsformer": __version__, "torch": torch.__version__}
+
+
+def _interval_columns(quantiles: Sequence[float] | None, level: Sequence[float] | float | None) -> dict[str, float]:
+    """Column suffixes and their quantile levels, in the names that utilsforecast reads."""
+    columns: dict[str, float] = {}
+    for q in check_quantiles("quantiles", quantiles) if quantiles is not None else ():
+        width = round(abs(200 * q - 100), 6)
+        columns["-median" if q == 0.5 else f"-{'lo' if q < 0.5 else 'hi'}-{width:g}"] = q
+    if level is not None:
+        for coverage in [level] if isinstance(level, (int, float)) else list(level):
+            if not 1 <= coverage < 100:
+                raise ValueError(f"level is a coverage in percent, such as 80 or 95, got {coverage!r}")
+            columns[f"-lo-{coverage:g}"] = round(0.5 - coverage / 200, 10)
+            columns[f"-hi-{coverage:g}"] = round(0.5 + coverage / 200, 10)
+    return columns
+
+
+def _interpolate(values: np.ndarray, levels: tuple[float, ...], q: float) -> np.ndarray:
+    """Quantile q between the nearest trained levels, (..., Q) to (...)."""
+    above = int(np.searchsorted(levels, q))
+    if levels[above] == q:
+        return values[..., above]
+    share = (q - levels[above - 1]) / (levels[above] - levels[above - 1])
+    return values[..., above - 1] * (1 - share) + values[..., above] * share

@@ -1,0 +1,1 @@
+"""The model: tensors in, tensors out."""

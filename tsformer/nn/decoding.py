@@ -1,0 +1,121 @@
+"""The autoregressive loop: teacher-forced, free-running, and cached forecasting."""
+
+from __future__ import annotations
+
+import torch
+
+from tsformer.batch import Batch
+from tsformer.nn.attention import KVCache
+from tsformer.nn.model import ForecastTransformer, Memory
+
+
+def rollout(
+    model: ForecastTransformer,
+    memory: Memory,
+    n_patches: int,
+    *,
+    given: tuple[torch.Tensor, torch.Tensor] | None = None,
+    keep: torch.Tensor | None = None,
+) -> torch.Tensor:
+    """Decode patch after patch, each fed with the one before, through a key-value cache.
+
+    Parameters
+    ----------
+    given
+        Patches and missing flags, each (R, n_patches, W), to feed instead of the model's own ...
+    keep
+        ... where this is True, (R, n_patches) bool.
+
+    Returns
+    -------
+    torch.Tensor
+        Head outputs, (R, n_patches, W) or (R, n_patches, W, Q).
+    """
+    caches = [KVCache(n_patches) for _ in model.decoder.layers]
+    patch, missing = memory.start, memory.start_missing if bool(memory.start_missing.any()) else None
+    outputs = []
+    for i in range(n_patches):
+        output = model.head(model.decode(patch, missing, memory, first=i, caches=caches))  # (R, 1, W[, Q])
+        outputs.append(output)
+        patch, missing = model.head.point(output), None
+        if given is not None and keep is not None:
+            forced = keep[:, i, None, None]
+            patch = torch.where(forced, given[0][:, i : i + 1], patch)
+            missing = torch.where(forced, given[1][:, i : i + 1], 0.0)
+    return torch.cat(outputs, 1)
+
+
+def training_outputs(
+    model: ForecastTransformer, batch: Batch, *, teacher_forcing: float, detach: bool
+) -> tuple[torch.Tensor, Memory]:
+    """Head outputs on a training batch, each patch decoded from the true past or from the model's own.
+
+    Parameters
+    ----------
+    teacher_forcing
+        Probability that a fed patch is the truth: 1 teacher forcing (Williams and Zipser 1989), 0 free
+        running, between them scheduled sampling (Bengio et al. 2015) by patches.
+    detach
+        Stop the gradient at each patch fed back. The patches are then decoded first, without a graph and
+        without dropout, as in forecasting; the states that carry the gradient follow in one parallel pass.
+
+    Returns
+    -------
+    outputs
+        (R, M, W) or (R, M, W, Q).
+    memory
+        Of the batch; its scale restores target units.
+    """
+    truth, truth_missing = model.target_patches(batch, model.scaler(batch))  # (R, M, W)
+    rows, n_patches = truth.shape[:2]
+    memory = model.encode(batch, n_patches)
+    if teacher_forcing < 1:
+        keep = torch.rand(rows, n_patches, device=truth.device) < teacher_forcing  # (R, M)
+        given = (truth, truth_missing) if teacher_forcing > 0 else None
+        if not detach:
+            return rollout(model, memory, n_patches, given=given, keep=keep), memory
+        own = _rollout_without_graph(model, memory, n_patches - 1, given, keep)  # (R, M - 1, W)
+        inputs = torch.where(keep[:, :-1, None], truth[:, :-1], own)
+        flags = torch.where(keep[:, :-1, None], truth_missing[:, :-1], 0.0)
+    else:
+        inputs, flags = truth[:, :-1], truth_missing[:, :-1]
+    states = model.decode(torch.cat([memory.start, inputs], 1), torch.cat([memory.start_missing, flags], 1), memory)
+    return model.head(states), memory
+
+
+@torch.no_grad()
+def _rollout_without_graph(
+    model: ForecastTransformer,
+    memory: Memory,
+    n_patches: int,
+    given: tuple[torch.Tensor, torch.Tensor] | None,
+    keep: torch.Tensor,
+) -> torch.Tensor:
+    """Points that the model feeds itself, (R, n_patches, W)."""
+    if n_patches == 0:
+        return memory.start[:, :0]
+    training = model.training
+    model.eval()
+    try:
+        return model.head.point(rollout(model, memory, n_patches, given=given, keep=keep))
+    finally:
+        model.train(training)
+
+
+def forecast(model: ForecastTransformer, batch: Batch, horizon: int) -> torch.Tensor:
+    """Forecast ``horizon`` steps of each window by cached autoregressive decoding.
+
+    Returns
+    -------
+    torch.Tensor
+        (B, horizon, C), or (B, horizon, C, Q) with a quantile head; target units, float64.
+    """
+    channels = batch.context.shape[2]
+    with torch.inference_mode():
+        n_patches = -(-horizon // model.config.patch_length)
+        memory = model.encode(batch, n_patches)
+        outputs = rollout(model, memory, n_patches)
+        scaled = model.patching.join(outputs, channels)[:, :horizon]  # (B, horizon, C[, Q])
+        if scaled.ndim == 4:
+            return memory.scale.restore(scaled.movedim(-1, 0)).movedim(0, -1)
+        return memory.scale.restore(scaled)

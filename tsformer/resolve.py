@@ -1,0 +1,77 @@
+"""Lengths that the user left open, from frequency, horizon and the length of the data."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from tsformer.config import check_integer
+
+# Of the look-back in patches: two weeks of daily patches for hourly data, about a quarter of a year for daily data.
+CONTEXT_PATCHES = 14
+# A longer season is cut into patches of at most this many steps.
+MAX_PATCH = 48
+
+
+class Lengths(NamedTuple):
+    """All in steps."""
+
+    context_length: int
+    patch_length: int
+    season_length: int
+    rollout_length: int
+
+
+def resolve_lengths(
+    *,
+    prediction_length: int,
+    context_length: int | None,
+    patch_length: int | None,
+    season_length: int | None,
+    rollout_length: int | None,
+    usual_season: int,
+    n_rows: int,
+) -> Lengths:
+    """Return the lengths in use; what is given is kept.
+
+    Parameters
+    ----------
+    usual_season
+        Season of the frequency (24 for hours, 7 for days, 12 for months ...; 1: none).
+    n_rows
+        Median number of rows of a series.
+
+    Notes
+    -----
+    1. ``season_length``: the usual one of the frequency.
+    2. ``patch_length``: the season; one longer than 48 steps is divided by the smallest number that brings it to 48
+       or below; without a season a sixth of the horizon, at most 24. Never longer than the context.
+    3. ``context_length``: 14 patches and at least twice the horizon, but at most a third of the rows; a whole number
+       of patches.
+    4. ``rollout_length``: the horizon, but at most 8 patches or 96 steps, whichever is more.
+    """
+    given = {
+        "context_length": context_length,
+        "patch_length": patch_length,
+        "season_length": season_length,
+        "rollout_length": rollout_length,
+    }
+    for name, value in given.items():
+        if value is not None:
+            check_integer(name, value, minimum=1)
+    season = season_length or usual_season
+    patch = patch_length or _patch(season, prediction_length)
+    if patch_length is None and context_length is not None:
+        patch = min(patch, context_length)
+    context = context_length
+    if context is None:
+        wanted = max(CONTEXT_PATCHES * patch, 2 * prediction_length)
+        context = max(1, min(wanted, n_rows // 3) // patch) * patch
+    rollout = rollout_length or min(prediction_length, max(8 * patch, 96))
+    return Lengths(context, patch, season, rollout)
+
+
+def _patch(season: int, prediction_length: int) -> int:
+    if season <= 1:
+        return min(24, -(-prediction_length // 6))
+    parts = next(n for n in range(1, season + 1) if season % n == 0 and season // n <= MAX_PATCH)
+    return season // parts

@@ -1,0 +1,121 @@
+"""One training step and one validation step."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import lightning as L  # noqa: N812
+import torch
+
+from tsformer.batch import Batch
+from tsformer.config import TrainingConfig
+from tsformer.losses import masked_mean
+from tsformer.nn.decoding import rollout, training_outputs
+from tsformer.nn.model import ForecastTransformer, Memory
+from tsformer.training.optim import build_optimizer, schedule_factor
+
+
+class ForecastModule(L.LightningModule):
+    """Training of a ``ForecastTransformer`` under Lightning.
+
+    The loss is in units of each series' training deviation, so that every series and channel weighs the same
+    and a quiet window is not blown up to the size of a lively one.
+
+    Parameters
+    ----------
+    model
+        The network to train, in place.
+    config
+        Training configuration.
+    total_steps
+        Optimiser steps that the schedule spans.
+    """
+
+    def __init__(self, model: ForecastTransformer, config: TrainingConfig, total_steps: int) -> None:
+        super().__init__()
+        self.model = model
+        self.config = config
+        self.total_steps = total_steps
+        self.history: list[dict[str, float]] = []
+        self._train_losses: list[torch.Tensor] = []
+        self._errors: list[tuple[torch.Tensor, torch.Tensor]] = []
+        self._epoch_began = 0.0
+
+    def training_step(self, batch: Batch, batch_index: int) -> torch.Tensor:
+        """Loss of one batch under the training mode of this step."""
+        outputs, memory = training_outputs(
+            self.model, batch, teacher_forcing=self.teacher_forcing(), detach=self.config.detach_rollout
+        )
+        errors = self._errors_of(outputs, batch, memory)
+        loss = masked_mean(errors, batch.target_mask)
+        self._train_losses.append(loss.detach())
+        # Looking at the value stops a GPU until it is there: every step is free on a CPU only.
+        if (loss.device.type == "cpu" or batch_index % 50 == 0) and not torch.isfinite(loss):
+            raise ValueError(
+                f"the training loss became {loss.item()} at step {self.global_step}: lower learning_rate "
+                f"(now {self.config.learning_rate:g}), set gradient_clip_val, or look at the loss if it is your own"
+            )
+        return loss
+
+    def teacher_forcing(self) -> float:
+        """Probability that a patch fed in this step is the true one."""
+        if self.config.training_mode == "teacher_forcing":
+            return 1.0
+        if self.config.training_mode == "free_running":
+            return 0.0
+        begun = self.global_step < self.config.teacher_forcing_share * self.total_steps
+        return 1.0 if begun else self.config.teacher_forcing_ratio
+
+    def validation_step(self, batch: Batch, batch_index: int) -> None:
+        """Free-running error: what a forecast would score, never the teacher-forced loss."""
+        n_patches = -(-batch.target.shape[1] // self.model.config.patch_length)
+        memory = self.model.encode(batch, n_patches)
+        errors = self._errors_of(rollout(self.model, memory, n_patches), batch, memory)
+        mask = batch.target_mask
+        self._errors.append((torch.where(mask, errors, 0.0).sum(), mask.sum()))
+
+    def on_validation_epoch_end(self) -> None:
+        """Mean over every observed step of every validation window, whatever the batches were."""
+        total = torch.stack([e for e, _ in self._errors]).double().sum()
+        count = torch.stack([n for _, n in self._errors]).sum()
+        self._errors.clear()
+        self.log("val_loss", total / count.clamp(min=1), sync_dist=True, batch_size=1)
+
+    def on_train_epoch_start(self) -> None:
+        """Start the clock of the epoch."""
+        self._epoch_began = time.perf_counter()
+
+    def on_train_epoch_end(self) -> None:
+        """Write one row of the history."""
+        train_loss = torch.stack(self._train_losses).mean()
+        self._train_losses.clear()
+        self.log("train_loss", train_loss, batch_size=1)
+        row = {
+            "epoch": self.current_epoch,
+            "step": self.global_step,
+            "train_loss": float(train_loss),
+            "learning_rate": self.optimizers().param_groups[0]["lr"],  # type: ignore[union-attr]
+            "seconds": time.perf_counter() - self._epoch_began,
+        }
+        if "val_loss" in self.trainer.callback_metrics:
+            row["val_loss"] = float(self.trainer.callback_metrics["val_loss"])
+        self.history.append(row)
+
+    def configure_optimizers(self) -> Any:
+        """Optimiser and schedule, stepped after each batch."""
+        optimizer = build_optimizer(self.model, self.config)
+        schedule = torch.optim.lr_scheduler.LambdaLR(
+            optimizer,
+            lambda step: schedule_factor(step, self.config, self.total_steps, self.model.config.d_model),
+        )
+        return {"optimizer": optimizer, "lr_scheduler": {"scheduler": schedule, "interval": "step"}}
+
+    def _errors_of(self, outputs: torch.Tensor, batch: Batch, memory: Memory) -> torch.Tensor:
+        """Error of each target step in units of the series' deviation, (B, H, C)."""
+        target = batch.target
+        output = self.model.patching.join(outputs, target.shape[2])[:, : target.shape[1]]  # (B, H, C[, Q])
+        scaled = memory.scale.normalise(target, batch.target_mask).to(output.dtype)
+        unit = torch.where(batch.series_deviation > 0, batch.series_deviation, 1.0).unsqueeze(1)
+        weight = (memory.scale.scale / unit).to(output.dtype)  # (B, 1, C)
+        return self.model.head.loss(output * (weight if output.ndim == 3 else weight.unsqueeze(-1)), scaled * weight)

@@ -1,0 +1,120 @@
+"""Train a network with Lightning, quietly: the one training path."""
+
+from __future__ import annotations
+
+import logging
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import lightning as L  # noqa: N812
+import torch
+from lightning.pytorch.callbacks import Callback, EarlyStopping
+from torch.utils.data import DataLoader
+
+from tsformer.config import TrainingConfig
+from tsformer.nn.model import ForecastTransformer
+from tsformer.training.callbacks import BestWeights, Progress, StopAt, wants_bar
+from tsformer.training.lightning_module import ForecastModule
+
+
+def train(
+    model: ForecastTransformer,
+    training: DataLoader[Any],
+    validation: DataLoader[Any] | None,
+    config: TrainingConfig,
+    *,
+    steps_per_epoch: int,
+    verbose: bool | str = "auto",
+    callbacks: Sequence[Callback] | None = None,
+    logger: Any = None,
+    trainer_kwargs: dict[str, Any] | None = None,
+) -> list[dict[str, float]]:
+    """Train ``model`` in place and leave it in evaluation mode with its best weights.
+
+    Parameters
+    ----------
+    training, validation
+        Loaders of whole batches; without ``validation`` the last weights stay.
+    steps_per_epoch
+        Batches of one epoch.
+    callbacks, logger, trainer_kwargs
+        Given to Lightning as they are; the sequence and the dict are copied.
+
+    Returns
+    -------
+    list of dict
+        One row an epoch: ``epoch, step, train_loss, val_loss, learning_rate, seconds``.
+    """
+    per_epoch = -(-steps_per_epoch // config.accumulate_grad_batches)
+    total_steps = config.max_steps or per_epoch * config.max_epochs
+    module = ForecastModule(model, config, total_steps)
+    best = BestWeights()
+    ours: list[Callback] = [best] if validation is not None else []
+    if validation is not None and config.patience is not None:
+        # check_on_train_epoch_end=False: after the validation, whose error it looks at.
+        ours.append(EarlyStopping("val_loss", patience=config.patience, check_on_train_epoch_end=False, verbose=False))
+    if config.max_steps:
+        ours.append(StopAt(config.max_steps))
+    if wants_bar(verbose):
+        ours.append(Progress(total_steps))
+    settings: dict[str, Any] = dict(
+        accelerator=config.accelerator,
+        devices=config.devices,
+        precision=config.precision,
+        max_epochs=-1 if config.max_steps else config.max_epochs,
+        max_time=None if config.max_time is None else {"seconds": config.max_time},
+        gradient_clip_val=config.gradient_clip_val,
+        accumulate_grad_batches=config.accumulate_grad_batches,
+        num_sanity_val_steps=0,
+        limit_val_batches=1.0 if validation is not None else 0,
+        logger=logger if logger is not None else False,
+        enable_checkpointing=False,
+        enable_progress_bar=False,
+        enable_model_summary=False,
+        use_distributed_sampler=False,  # the sampler knows its rank
+    )
+    settings.update(trainer_kwargs or {})
+    extra = list(settings.pop("callbacks", None) or []) + list(callbacks or [])
+    with quiet_lightning():
+        trainer = L.Trainer(callbacks=[*ours, *extra], **settings)
+        trainer.fit(module, training, validation)
+    model.to("cpu")
+    model.eval()
+    return module.history
+
+
+@contextmanager
+def quiet_lightning() -> Iterator[None]:
+    """Silence what Lightning says about machines, loaders and tips; errors still come through."""
+    loggers = [logging.getLogger(name) for name in ("lightning.pytorch", "lightning.fabric", "lightning")]
+    levels = [logger.level for logger in loggers]
+    for logger in loggers:
+        logger.setLevel(logging.ERROR)
+    try:
+        with warnings.catch_warnings():
+            # Known chatter only: what torch or a user's callback warns of stays visible.
+            for text in (
+                ".*does not have many workers.*",
+                ".*number of training batches.*",
+                ".*no `val_dataloader`.*",
+                ".*GPU available but not used.*",
+                ".*MPS available but not used.*",
+                ".*lr_scheduler.step.*",
+                ".*`isinstance\\(treespec, LeafSpec\\)` is deprecated.*",
+            ):
+                warnings.filterwarnings("ignore", message=text)
+            yield
+    finally:
+        for logger, level in zip(loggers, levels, strict=True):
+            logger.setLevel(level)
+
+
+@contextmanager
+def seeded(seed: int) -> Iterator[None]:
+    """Seed torch inside, and hand the global random state back unchanged."""
+    devices = list(range(torch.cuda.device_count())) if torch.cuda.is_initialized() else []
+    with torch.random.fork_rng(devices=devices):
+        torch.manual_seed(seed)
+        yield
