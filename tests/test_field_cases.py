@@ -305,7 +305,7 @@ def test_scalers_never_see_the_hold_out(small, make_panel):
     clean = small(14, validation_size=14).fit(frame)
     other = small(14, validation_size=14, patience=None).fit(tampered)
     # Validation rows choose the epoch, so with one epoch the weights must be the same; scales always.
-    np.testing.assert_array_equal(clean._statistics.deviation, other._statistics.deviation)
+    np.testing.assert_array_equal(clean._fitted.statistics.deviation, other._fitted.statistics.deviation)
     history = frame[~hold_out]
     pd.testing.assert_frame_equal(clean.predict(history), other.predict(history))
 

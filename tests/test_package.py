@@ -22,10 +22,10 @@ READING_ORDER = """
     data.datasets
     nn.scaling nn.positions nn.embedding nn.attention nn.encoder nn.decoder nn.heads nn.model nn.decoding
     training.optim training.lightning_module training.callbacks training.trainer
-    persistence evaluation.arrays evaluation.scoring forecaster
+    persistence fitted evaluation.arrays evaluation.scoring forecaster
     evaluation.linear evaluation.baselines evaluation.rolling evaluation.backtest evaluation.benchmarks
     inspection.plotting
-    cli.arguments cli.compose cli.runs cli.report cli.experiment cli.predict cli.main __main__
+    cli.arguments cli.compose cli.runs cli.split cli.report cli.experiment cli.predict cli.main __main__
 """.split()
 
 # The estimator's methods that only forward: imported where they are called.

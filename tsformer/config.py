@@ -150,7 +150,7 @@ class TrainingConfig:
     validation_size
         Last part of the rows by time, as a share or a number of steps; 0: no validation.
     max_steps_per_epoch
-        An epoch is one pass over all windows, at most this many batches.
+        An epoch is one pass over all windows, at most this many batches; in small data several passes, 50 batches.
     patience
         Epochs without a better validation error before training stops; None: never stop early.
     warmup

@@ -15,22 +15,20 @@ import torch
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from tsformer import __version__
 from tsformer.config import DEFAULT_QUANTILES, ModelConfig, TrainingConfig, check_integer, check_quantiles
 from tsformer.data.frequency import season_length as usual_season_length
 from tsformer.data.loaders import evaluation_loader, split_rows, training_loader
-from tsformer.data.panel import Panel, Schema, check_trainable, to_frame, to_panel
+from tsformer.data.panel import Panel, check_trainable, to_frame, to_panel
 from tsformer.data.time_features import calendar_fields, calendar_sizes
-from tsformer.data.windows import SeriesStatistics, Windows, series_statistics, training_runs, validation_cutoffs
+from tsformer.data.windows import Windows, series_statistics, training_runs, validation_cutoffs
 from tsformer.evaluation.scoring import scaled_mae
-from tsformer.nn.decoding import forecast
+from tsformer.fitted import FittedModel, batch_limit
 from tsformer.nn.model import ForecastTransformer
-from tsformer.persistence import read_model, write_model
-from tsformer.resolve import resolve_lengths
+from tsformer.resolve import Lengths, resolve_lengths
 
 # Validation windows beyond this many change the error by less than an epoch does.
 MAX_VALIDATION_WINDOWS = 1000
-# Bytes of activations that one batch of a forecast may take.
-PREDICT_BYTES = 2**28
 
 
 class TransformerForecaster(BaseEstimator):
@@ -258,30 +256,30 @@ class TransformerForecaster(BaseEstimator):
         # 1. What to build and how to train it.
         training_config = self._training_config()
         check_trainable(panel)
-        config = self._resolve(panel, training_config)
+        lengths = self._lengths(panel, training_config)
+        fields_ = calendar_fields(panel.schema.freq) if self.timestamp_encoding == "calendar" else ()
+        config = self._model_config(lengths, training_config, fields_, panel.n_channels)
 
         # 2. Rows for training and validation; every scale from the former alone.
         train_end = split_rows(panel.lengths, training_config.validation_size)
         statistics = series_statistics(panel, train_end)
-        cut: dict[str, Any] = dict(
-            context_length=self.context_length_,
-            horizon=self.rollout_length_,
-            statistics=statistics,
-            calendar_fields=self.calendar_fields_,
-        )
-        runs = training_runs(train_end, self.context_length_, self.rollout_length_)
+        runs = training_runs(train_end, config.context_length, lengths.rollout_length)
         if not len(runs[0]):
             raise ValueError(
                 f"nothing to train on: the longest series has {int(train_end.max())} training rows and a window needs "
                 f"at least 2 (one before the forecast, one after it). Give more rows or lower validation_size"
             )
+        cut: dict[str, Any] = dict(
+            context_length=config.context_length,
+            horizon=lengths.rollout_length,
+            statistics=statistics,
+            calendar_fields=fields_,
+        )
         windows = Windows(panel.rows(0, train_end), *runs, **cut)
-        held_out = validation_cutoffs(panel.lengths, train_end, self.rollout_length_, MAX_VALIDATION_WINDOWS)
+        held_out = validation_cutoffs(panel.lengths, train_end, lengths.rollout_length, MAX_VALIDATION_WINDOWS)
         validation = None
         if training_config.validation_size and len(held_out[0]):
-            validation = evaluation_loader(
-                Windows(panel, *held_out, **cut), max(training_config.batch_size, self._rows_budget(panel.n_channels))
-            )
+            validation = evaluation_loader(Windows(panel, *held_out, **cut), batch_limit(config, panel.n_channels))
 
         # 3. Weights: the seed is set before the first is drawn.
         seed = self._seed()
@@ -299,7 +297,6 @@ class TransformerForecaster(BaseEstimator):
                 loader,
                 validation,
                 training_config,
-                steps_per_epoch=len(loader),
                 verbose=self.verbose,
                 callbacks=self.callbacks,
                 logger=self.logger,
@@ -307,9 +304,9 @@ class TransformerForecaster(BaseEstimator):
             )
 
         # 4. What forecasting needs.
-        self.model_ = model
+        self._take(FittedModel(model, panel.schema, panel.ids, statistics, fields_, panel.tail(config.context_length)))
+        self.rollout_length_ = lengths.rollout_length
         self.history_ = pd.DataFrame(rows)
-        self._remember(panel, statistics)
         return self
 
     def _training_config(self) -> TrainingConfig:
@@ -320,9 +317,9 @@ class TransformerForecaster(BaseEstimator):
         chosen["quantiles"] = levels if 0.5 in levels else tuple(sorted((*levels, 0.5)))
         return TrainingConfig(**chosen)
 
-    def _resolve(self, panel: Panel, training: TrainingConfig) -> ModelConfig:
-        """Derive what was left to None, and return the architecture."""
-        lengths = resolve_lengths(
+    def _lengths(self, panel: Panel, training: TrainingConfig) -> Lengths:
+        """Derive the lengths that were left to None."""
+        return resolve_lengths(
             prediction_length=self.prediction_length,
             context_length=self.context_length,
             patch_length=self.patch_length,
@@ -331,21 +328,20 @@ class TransformerForecaster(BaseEstimator):
             usual_season=usual_season_length(panel.schema.freq),
             n_rows=int(np.median(panel.lengths)),
         )
-        self.context_length_, self.patch_length_ = lengths.context_length, lengths.patch_length
-        self.season_length_, self.rollout_length_ = lengths.season_length, lengths.rollout_length
-        self.freq_ = panel.schema.freq
-        self.calendar_fields_: tuple[str, ...] = ()
-        if self.timestamp_encoding == "calendar":
-            self.calendar_fields_ = calendar_fields(self.freq_)
+
+    def _model_config(
+        self, lengths: Lengths, training: TrainingConfig, calendar: tuple[str, ...], n_channels: int
+    ) -> ModelConfig:
+        """Architecture parameters, checked."""
         ours = self.get_params(deep=False)
         chosen: dict[str, Any] = {field.name: ours[field.name] for field in fields(ModelConfig) if field.name in ours}
         chosen |= dict(
-            context_length=self.context_length_,
-            patch_length=self.patch_length_,
-            season_length=self.season_length_,
-            max_decoder_length=max(self.rollout_length_, self.prediction_length),
-            n_channels=panel.n_channels if self.channel_mixing == "joint" else 1,
-            calendar_sizes=calendar_sizes(self.calendar_fields_),
+            context_length=lengths.context_length,
+            patch_length=lengths.patch_length,
+            season_length=lengths.season_length,
+            max_decoder_length=max(lengths.rollout_length, self.prediction_length),
+            n_channels=n_channels if self.channel_mixing == "joint" else 1,
+            calendar_sizes=calendar_sizes(calendar),
             quantiles=training.quantiles if training.loss == "quantile" else (),
         )
         return ModelConfig(**chosen)
@@ -359,14 +355,15 @@ class TransformerForecaster(BaseEstimator):
             return int(deepcopy(state).randint(2**31 - 1))
         return check_integer("random_state", state, minimum=0)
 
-    def _remember(self, panel: Panel, statistics: SeriesStatistics) -> None:
-        """Keep the scales of the series and the tail of the history."""
-        self.schema_ = panel.schema
-        self.targets_ = panel.schema.targets
-        self.n_features_in_ = panel.n_channels
-        self._ids = panel.ids
-        self._statistics = statistics
-        self._tail: Panel | None = panel.tail(self.context_length_)
+    def _take(self, fitted: FittedModel) -> None:
+        """Show what was fitted as attributes."""
+        config = fitted.network.config
+        self._fitted = fitted
+        self.model_ = fitted.network
+        self.context_length_, self.patch_length_ = config.context_length, config.patch_length
+        self.season_length_ = config.season_length
+        self.freq_, self.targets_ = fitted.schema.freq, fitted.schema.targets
+        self.n_features_in_ = len(fitted.schema.targets)
 
     # ------------------------------------------------------------------ forecasting
 
@@ -410,13 +407,16 @@ class TransformerForecaster(BaseEstimator):
         horizon = check_integer("horizon", self.prediction_length if horizon is None else horizon, minimum=1)
         wanted = _interval_columns(quantiles, level)
         self._check_levels(wanted)
-        if X is None and self._tail is None:
+        if batch_size is not None:
+            check_integer("batch_size", batch_size, minimum=1)
+        panel = self._fitted.tail if X is None else self._history(X)
+        if panel is None:
             raise ValueError("this model was saved without its history: give predict the history to forecast from")
-        panel = self._tail if X is None else self._history(X)
-        assert panel is not None
         windows = np.arange(panel.n_series), panel.lengths
-        values = self._forecast(panel, *windows, horizon, batch_size)  # (N, H, C, Q)
-        levels = self.model_.head.levels or (0.5,)
+        values = self._fitted.forecast(  # (N, H, C, Q)
+            panel, *windows, horizon, batch_size=batch_size, device=self._device()
+        )
+        levels = self._fitted.levels
         columns = {"": values[..., levels.index(0.5)]}
         for suffix, q in wanted.items():
             columns[suffix] = _interpolate(values, levels, q)
@@ -440,60 +440,15 @@ class TransformerForecaster(BaseEstimator):
             (B, H, C) float64, target units: the point forecast, or the median.
         """
         check_is_fitted(self, "model_")
-        levels = self.model_.head.levels or (0.5,)
-        return self._forecast(panel, series, cutoffs, horizon, None)[..., levels.index(0.5)]
+        values = self._fitted.forecast(panel, series, cutoffs, horizon, device=self._device())
+        return values[..., self._fitted.levels.index(0.5)]
 
     def _history(self, X: Any) -> Panel:
         """Return what the caller forecasts from or scores on, held to the data of the fit."""
-        if self.schema_.layout == "array" and np.ndim(X) == 2:
+        schema = self._fitted.schema
+        if schema.layout == "array" and np.ndim(X) == 2:
             validate_data(self, X, reset=False, skip_check_array=True)  # scikit-learn's words for a wrong width
-        return to_panel(X, schema=self.schema_)
-
-    def _forecast(
-        self, panel: Panel, series: np.ndarray, cutoffs: np.ndarray, horizon: int, batch_size: int | None
-    ) -> np.ndarray:
-        """(B, H, C, Q) float64, target units; Q = 1 for a point head."""
-        if self.positional_encoding == "learned" and horizon > self.model_.config.max_decoder_length:
-            raise ValueError(
-                f"horizon={horizon} is beyond the {self.model_.config.max_decoder_length} steps that "
-                f"positional_encoding='learned' has positions for: train with positional_encoding='rotary' "
-                f"(any horizon), or with a longer prediction_length"
-            )
-        windows = Windows(
-            panel,
-            series,
-            cutoffs,
-            context_length=self.context_length_,
-            horizon=horizon if self.calendar_fields_ else 0,  # the calendar alone looks ahead
-            statistics=self._statistics_of(panel),
-            calendar_fields=self.calendar_fields_,
-        )
-        size = self._rows_budget(panel.n_channels)
-        size = size if batch_size is None else check_integer("batch_size", batch_size, minimum=1)
-        device = self._device()
-        model = self.model_.to(device).eval()
-        out = np.empty((len(series), horizon, panel.n_channels, max(1, len(model.head.levels))))
-        for begin in range(0, len(series), size):
-            index = np.arange(begin, min(begin + size, len(series)))
-            values = forecast(model, windows.batch(index).to(device), horizon)
-            out[index] = (values if values.ndim == 4 else values.unsqueeze(-1)).cpu().numpy()
-        return out
-
-    def _statistics_of(self, panel: Panel) -> SeriesStatistics:
-        """Scales of the series of a panel, by id. A series unseen in training is scaled by its context alone."""
-        place = pd.Index(self._ids).get_indexer(pd.Index(panel.ids))
-        mean, deviation = self._statistics.mean[place], self._statistics.deviation[place]
-        unseen = place < 0
-        if unseen.any():
-            mean[unseen], deviation[unseen] = self._statistics.mean.mean(0), 0.0
-        return SeriesStatistics(mean, deviation)
-
-    def _rows_budget(self, n_channels: int) -> int:
-        """Windows whose widest activations stay within ``PREDICT_BYTES``."""
-        rows = 1 if self.channel_mixing == "joint" else n_channels
-        width = max(3 * self.d_model, self.dim_feedforward)
-        tokens = -(-self.context_length_ // self.patch_length_) + 1
-        return max(1, PREDICT_BYTES // (rows * tokens * width * 4 * 4))
+        return to_panel(X, schema=schema)
 
     def _device(self) -> torch.device:
         """Where forecasts are made."""
@@ -538,11 +493,12 @@ class TransformerForecaster(BaseEstimator):
             When ``X`` does not start where the training rows end; it names both stamps.
         """
         check_is_fitted(self, "model_")
-        if self._tail is None:
+        if self._fitted.tail is None:
             raise ValueError("this model was saved without its history, which score continues from")
-        panel = self._history(X)
-        deviation = self._statistics.deviation
-        return -scaled_mae(self.forecast_windows, self._tail, panel, deviation, self.prediction_length)
+        deviation = self._fitted.statistics.deviation
+        return -scaled_mae(
+            self.forecast_windows, self._fitted.tail, self._history(X), deviation, self.prediction_length
+        )
 
     def save(self, path: str | os.PathLike[str], *, include_history: bool = True) -> Path:
         """Write the fitted model to one ``.safetensors`` file, without pickle, whole or not at all.
@@ -565,26 +521,13 @@ class TransformerForecaster(BaseEstimator):
             When the folder does not exist.
         """
         check_is_fitted(self, "model_")
-        tensors = {f"model.{name}": tensor for name, tensor in self.model_.state_dict().items()}
-        tensors["statistics.mean"] = torch.from_numpy(self._statistics.mean)
-        tensors["statistics.deviation"] = torch.from_numpy(self._statistics.deviation)
-        metadata: dict[str, Any] = {
+        about = {
             "params": self._plain_params(),
-            "config": {field.name: getattr(self.model_.config, field.name) for field in fields(ModelConfig)},
             "rollout_length": self.rollout_length_,
-            "calendar_fields": self.calendar_fields_,
-            "schema": self.schema_.to_dict(),
-            "ids": self._ids.tolist(),
-            "ids_dtype": str(self._ids.dtype),
             "training": self.history_.astype(object).where(self.history_.notna(), None).to_dict("list"),
-            "versions": _versions(),
+            "versions": {"tsformer": __version__, "torch": torch.__version__},
         }
-        if include_history and self._tail is not None:
-            tensors["history.values"] = torch.from_numpy(self._tail.values)
-            tensors["history.indptr"] = torch.from_numpy(self._tail.indptr)
-            tensors["history.start"] = torch.from_numpy(self._tail.start.astype(np.int64))
-            metadata["start_dtype"] = str(self._tail.start.dtype)
-        return write_model(path, tensors, metadata)
+        return self._fitted.write(path, about, include_history=include_history)
 
     def _plain_params(self) -> dict[str, Any]:
         """Parameters that a file can hold; a loss of the user's own comes back as None."""
@@ -594,34 +537,6 @@ class TransformerForecaster(BaseEstimator):
         if callable(params["loss"]):
             params["loss"] = None
         return {name: list(p) if isinstance(p, (tuple, np.ndarray, pd.Index)) else p for name, p in params.items()}
-
-    @classmethod
-    def _load(cls, path: str | os.PathLike[str]) -> TransformerForecaster:
-        """Return the model that ``save`` wrote."""
-        tensors, metadata = read_model(path)
-        self = cls(**metadata["params"])
-        chosen: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in metadata["config"].items()}
-        config = ModelConfig(**chosen)
-        loss = self.loss if isinstance(self.loss, str) and self.loss != "quantile" else "mae"
-        self.model_ = ForecastTransformer(config, loss)
-        weights = {name.removeprefix("model."): t for name, t in tensors.items() if name.startswith("model.")}
-        self.model_.to(next(iter(weights.values())).dtype).load_state_dict(weights)
-        self.model_.eval()
-        self.context_length_, self.patch_length_ = config.context_length, config.patch_length
-        self.season_length_, self.rollout_length_ = config.season_length, metadata["rollout_length"]
-        self.calendar_fields_ = tuple(metadata["calendar_fields"])
-        self.schema_ = Schema.from_dict(metadata["schema"])
-        self.targets_, self.freq_ = self.schema_.targets, self.schema_.freq
-        self.n_features_in_ = len(self.targets_)
-        self.history_ = pd.DataFrame(metadata["training"])
-        self._ids = pd.Index(metadata["ids"], dtype=metadata["ids_dtype"]).to_numpy()
-        self._statistics = SeriesStatistics(tensors["statistics.mean"].numpy(), tensors["statistics.deviation"].numpy())
-        self._tail = None
-        if "history.values" in tensors:
-            start = tensors["history.start"].numpy().astype(metadata["start_dtype"])
-            values, indptr = tensors["history.values"].numpy(), tensors["history.indptr"].numpy()
-            self._tail = Panel(values, indptr, start, self._ids, self.schema_)
-        return self
 
     def __sklearn_tags__(self) -> Any:
         """Return what scikit-learn asks about: missing values are fine, there is no ``y``."""
@@ -650,13 +565,12 @@ def load(path: str | os.PathLike[str]) -> TransformerForecaster:
     ValueError
         When there is no such file, or it is no model of this library.
     """
-    return TransformerForecaster._load(path)
-
-
-def _versions() -> dict[str, str]:
-    from tsformer import __version__
-
-    return {"tsformer": __version__, "torch": torch.__version__}
+    fitted, about = FittedModel.read(path)
+    forecaster = TransformerForecaster(**about["params"])
+    forecaster._take(fitted)
+    forecaster.rollout_length_ = about["rollout_length"]
+    forecaster.history_ = pd.DataFrame(about["training"])
+    return forecaster
 
 
 def _interval_columns(quantiles: Sequence[float] | None, level: Sequence[float] | float | None) -> dict[str, float]:

@@ -37,9 +37,18 @@ def test_the_split_holds_out_the_last_rows_of_each_series(size, expected):
 
 def test_an_epoch_is_every_window_once():
     windows = make_windows()
-    loader = loaders.training_loader(windows, batch_size=16, max_steps_per_epoch=100, seed=0)
+    loader = loaders.training_loader(windows, batch_size=2, max_steps_per_epoch=100, seed=0)
     seen = [value for batch in first_targets(loader) for value in batch]
-    assert len(loader) == 7 and sorted(seen) == [2.0 * c for c in range(8, 117)]
+    assert len(loader) == 55 and sorted(seen) == [2.0 * c for c in range(8, 117)]
+
+
+def test_an_epoch_of_small_data_is_several_passes():
+    windows = make_windows()
+    loader = loaders.training_loader(windows, batch_size=200, max_steps_per_epoch=100, seed=0)
+    batches = first_targets(loader)
+    assert len(batches) == loaders.MIN_STEPS_PER_EPOCH
+    assert all(sorted(batch) == [2.0 * c for c in range(8, 117)] for batch in batches)
+    assert batches[0] != batches[1]
 
 
 def test_a_capped_epoch_is_a_random_part_and_epochs_differ():
@@ -86,9 +95,13 @@ def test_evaluation_is_in_order_and_drops_nothing():
     assert sum(batches, []) == [2.0 * c for c in range(8, 117)]
 
 
-def test_processes_share_an_epoch_and_have_equally_many_batches():
-    parts = [list(loaders.EpochSampler(7, rank, 2)) for rank in range(2)]
+def test_processes_share_an_epoch_and_have_equally_many_batches(monkeypatch):
+    parts = []
+    for rank in range(2):
+        monkeypatch.setattr(loaders, "_process", lambda rank=rank: (rank, 2))
+        parts.append(list(loaders.EpochSampler(7)))
     assert [len(part) for part in parts] == [4, 4] and set(parts[0]) | set(parts[1]) == set(range(7))
+    monkeypatch.undo()
     sampler = loaders.EpochSampler(7)
     sampler.set_epoch(2)
     assert list(sampler) == list(range(14, 21))

@@ -208,7 +208,7 @@ def read_numbers(column: pd.Series, name: object) -> np.ndarray:
     if not is_number(column):
         if column.dtype.kind == "c":
             raise ValueError(
-                f"Complex data not supported: target {name!r} is {column.dtype}, give its parts as columns"
+                f"Complex data not supported: target {name!r} must hold numbers, give its parts as columns"
             )
         raise ValueError(
             f"target {name!r} must hold numbers, got {column.dtype}: convert it, or leave it out of target_cols"

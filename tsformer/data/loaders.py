@@ -15,6 +15,9 @@ from tsformer.data.windows import Windows
 
 # Above this many windows an epoch draws them one by one: a permutation would cost more than the batches.
 MAX_PERMUTATION = 2**22
+# An epoch is what lies between two validations: in a small data set several passes, or training would end before it
+# has begun.
+MIN_STEPS_PER_EPOCH = 50
 
 
 def split_rows(lengths: np.ndarray, validation_size: float | int) -> np.ndarray:
@@ -54,28 +57,34 @@ class WindowBatches(Dataset[Batch]):
     windows
         What to draw from.
     batch_size
-        Windows in a batch.
+        Windows in a batch, at most all there are.
     max_steps_per_epoch
-        An epoch is one pass over all windows, cut to this many batches.
+        An epoch is one pass over all windows, cut to this many batches; where that is less than
+        ``MIN_STEPS_PER_EPOCH`` batches, several passes.
     seed
         With the number of a batch, all that its windows depend on.
     """
 
     def __init__(self, windows: Windows, batch_size: int, max_steps_per_epoch: int, seed: int) -> None:
-        self.windows, self.batch_size, self.seed = windows, batch_size, seed
-        self.steps_per_epoch = min(max_steps_per_epoch, math.ceil(len(windows) / batch_size))
+        self.windows, self.batch_size, self.seed = windows, min(batch_size, len(windows)), seed
+        one_pass = math.ceil(len(windows) / self.batch_size)
+        self.steps_per_epoch = min(max_steps_per_epoch, max(one_pass, MIN_STEPS_PER_EPOCH))
+        wanted = self.steps_per_epoch * self.batch_size
+        self._passes = 1 if one_pass >= self.steps_per_epoch else math.ceil(wanted / len(windows))
         self._epoch, self._order = -1, np.empty(0, dtype=np.int64)
 
     def __getitem__(self, i: int) -> Batch:
         return self.windows.batch(self.index(i))
 
     def index(self, i: int) -> np.ndarray:
-        """Return the window numbers of batch ``i``, (B,) int64; the last batch of a whole pass may be smaller."""
+        """Return the window numbers of batch ``i``, (B,) int64; the last batch of a pass may be smaller."""
         epoch, step = divmod(i, self.steps_per_epoch)
         if len(self.windows) > MAX_PERMUTATION:
             return np.random.default_rng([self.seed, epoch, step]).integers(len(self.windows), size=self.batch_size)
         if epoch != self._epoch:
-            self._epoch, self._order = epoch, np.random.default_rng([self.seed, epoch]).permutation(len(self.windows))
+            generator = np.random.default_rng([self.seed, epoch])
+            self._epoch = epoch
+            self._order = np.concatenate([generator.permutation(len(self.windows)) for _ in range(self._passes)])
         return self._order[step * self.batch_size : (step + 1) * self.batch_size]
 
 
@@ -95,27 +104,29 @@ class EvaluationBatches(Dataset[Batch]):
 
 
 class EpochSampler(Sampler[int]):
-    """Global batch numbers of one epoch; with several processes, each takes every ``world_size``-th.
+    """Global batch numbers of one epoch.
+
+    Where several processes train together (``torch.distributed``), each takes its share of them: all the same number,
+    the first ones twice if need be.
 
     Parameters
     ----------
     steps_per_epoch
         Batches of an epoch over all processes.
-    rank, world_size
-        Which process this is, of how many. All get the same number of batches: the first ones come twice if need be.
     """
 
-    def __init__(self, steps_per_epoch: int, rank: int = 0, world_size: int = 1) -> None:
-        self.steps_per_epoch, self.rank, self.world_size = steps_per_epoch, rank, world_size
+    def __init__(self, steps_per_epoch: int) -> None:
+        self.steps_per_epoch = steps_per_epoch
         self.epoch = 0
 
     def __len__(self) -> int:
-        return math.ceil(self.steps_per_epoch / self.world_size)
+        return math.ceil(self.steps_per_epoch / _process()[1])
 
     def __iter__(self) -> Iterator[int]:
+        rank, n_processes = _process()
         first = self.epoch * self.steps_per_epoch
         for step in range(len(self)):
-            yield first + (step * self.world_size + self.rank) % self.steps_per_epoch
+            yield first + (step * n_processes + rank) % self.steps_per_epoch
 
     def set_epoch(self, epoch: int) -> None:
         """Choose the epoch that the next pass draws."""
@@ -129,8 +140,6 @@ def training_loader(
     max_steps_per_epoch: int,
     seed: int,
     num_workers: int = 0,
-    rank: int = 0,
-    world_size: int = 1,
 ) -> DataLoader[Batch]:
     """Return the loader of one epoch of training batches; ``loader.sampler.set_epoch`` chooses which.
 
@@ -142,14 +151,12 @@ def training_loader(
         As in `WindowBatches`.
     num_workers
         Processes that cut batches beside the training; the batches are the same.
-    rank, world_size
-        As in `EpochSampler`.
     """
     batches = WindowBatches(windows, batch_size, max_steps_per_epoch, seed)
     return DataLoader(
         batches,
         batch_size=None,
-        sampler=EpochSampler(batches.steps_per_epoch, rank, world_size),
+        sampler=EpochSampler(batches.steps_per_epoch),
         num_workers=num_workers,
         collate_fn=_as_it_is,
         persistent_workers=num_workers > 0,
@@ -161,6 +168,13 @@ def evaluation_loader(windows: Windows, batch_size: int) -> DataLoader[Batch]:
     """Return a loader of every window once, in order, none dropped."""
     batches = EvaluationBatches(windows, batch_size)
     return DataLoader(batches, batch_size=None, collate_fn=_as_it_is, generator=torch.Generator().manual_seed(0))
+
+
+def _process() -> tuple[int, int]:
+    """Return the rank of this process, and how many there are; known only once the training has begun."""
+    if torch.distributed.is_available() and torch.distributed.is_initialized():
+        return torch.distributed.get_rank(), torch.distributed.get_world_size()
+    return 0, 1
 
 
 def _as_it_is(batch: Any) -> Any:

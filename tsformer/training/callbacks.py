@@ -51,8 +51,7 @@ class StopAt(Callback):
 class Progress(Callback):
     """A single bar over all steps of the training, shown only where it takes longer than ``delay`` seconds."""
 
-    def __init__(self, total_steps: int, delay: float = 2.0) -> None:
-        self.total_steps = total_steps
+    def __init__(self, delay: float = 2.0) -> None:
         self.delay = delay
         self._bar: Any = None
 
@@ -60,7 +59,7 @@ class Progress(Callback):
         """Open the bar."""
         from tqdm.auto import tqdm
 
-        self._bar = tqdm(total=self.total_steps, desc="fit", unit="step", delay=self.delay, leave=False)
+        self._bar = tqdm(total=pl_module.total_steps, desc="fit", unit="step", delay=self.delay, leave=False)
 
     def on_train_batch_end(self, trainer: L.Trainer, pl_module: L.LightningModule, *args: Any) -> None:
         """Move it to the optimiser step reached."""

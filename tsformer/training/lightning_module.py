@@ -28,15 +28,13 @@ class ForecastModule(L.LightningModule):
         The network to train, in place.
     config
         Training configuration.
-    total_steps
-        Optimiser steps that the schedule spans.
     """
 
-    def __init__(self, model: ForecastTransformer, config: TrainingConfig, total_steps: int) -> None:
+    def __init__(self, model: ForecastTransformer, config: TrainingConfig) -> None:
         super().__init__()
         self.model = model
         self.config = config
-        self.total_steps = total_steps
+        self.total_steps = 0  # optimiser steps of the whole training, known once the trainer is
         self.history: list[dict[str, float]] = []
         self._train_losses: list[torch.Tensor] = []
         self._errors: list[tuple[torch.Tensor, torch.Tensor]] = []
@@ -90,7 +88,7 @@ class ForecastModule(L.LightningModule):
         """Write one row of the history."""
         train_loss = torch.stack(self._train_losses).mean()
         self._train_losses.clear()
-        self.log("train_loss", train_loss, batch_size=1)
+        self.log("train_loss", train_loss, sync_dist=True, batch_size=1)
         row = {
             "epoch": self.current_epoch,
             "step": self.global_step,
@@ -104,6 +102,7 @@ class ForecastModule(L.LightningModule):
 
     def configure_optimizers(self) -> Any:
         """Optimiser and schedule, stepped after each batch."""
+        self.total_steps = self.config.max_steps or int(self.trainer.estimated_stepping_batches)
         optimizer = build_optimizer(self.model, self.config)
         schedule = torch.optim.lr_scheduler.LambdaLR(
             optimizer,

@@ -25,7 +25,6 @@ def train(
     validation: DataLoader[Any] | None,
     config: TrainingConfig,
     *,
-    steps_per_epoch: int,
     verbose: bool | str = "auto",
     callbacks: Sequence[Callback] | None = None,
     logger: Any = None,
@@ -37,8 +36,6 @@ def train(
     ----------
     training, validation
         Loaders of whole batches; without ``validation`` the last weights stay.
-    steps_per_epoch
-        Batches of one epoch.
     callbacks, logger, trainer_kwargs
         Given to Lightning as they are; the sequence and the dict are copied.
 
@@ -47,18 +44,15 @@ def train(
     list of dict
         One row an epoch: ``epoch, step, train_loss, val_loss, learning_rate, seconds``.
     """
-    per_epoch = -(-steps_per_epoch // config.accumulate_grad_batches)
-    total_steps = config.max_steps or per_epoch * config.max_epochs
-    module = ForecastModule(model, config, total_steps)
-    best = BestWeights()
-    ours: list[Callback] = [best] if validation is not None else []
+    module = ForecastModule(model, config)
+    ours: list[Callback] = [BestWeights()] if validation is not None else []
     if validation is not None and config.patience is not None:
         # check_on_train_epoch_end=False: after the validation, whose error it looks at.
         ours.append(EarlyStopping("val_loss", patience=config.patience, check_on_train_epoch_end=False, verbose=False))
     if config.max_steps:
         ours.append(StopAt(config.max_steps))
     if wants_bar(verbose):
-        ours.append(Progress(total_steps))
+        ours.append(Progress())
     settings: dict[str, Any] = dict(
         accelerator=config.accelerator,
         devices=config.devices,

@@ -1,0 +1,112 @@
+"""``evaluate``: trained models, several seeds, public benchmarks."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+DATA = os.environ.get("TSFORMER_DATA")
+needs_data = pytest.mark.skipif(not DATA, reason="TSFORMER_DATA names no folder with the outside data sets")
+OURS = "TransformerForecaster"
+
+
+def metrics_in(folder: str | Path) -> dict:
+    return json.loads((Path(folder) / "metrics.json").read_text())
+
+
+def test_a_run_scores_as_when_it_was_fitted(fitted, run):
+    status, out, err = run("evaluate", f"run={fitted}", "output_dir=tested", "save_forecasts=true")
+    assert (status, err) == (0, "")
+    assert out.splitlines()[-1] == f"Metrics: {Path('tested').absolute() / 'metrics.json'}"
+    assert metrics_in("tested")["test"] == metrics_in(fitted)["test"]
+    assert list(Path("tested").glob("forecasts.*"))
+
+
+def test_trains_where_there_is_no_run(fitted, run):
+    argv = ["data.path=data/waves.csv", "prediction_length=7", "context_length=14"]
+    assert run("evaluate", *argv, "training=quick", "output_dir=out")[0] == 0
+    assert {path.name for path in Path("out").iterdir()} == {"config.yaml", "metrics.json", "model.safetensors"}
+    assert metrics_in("out")["test"]["RidgeForecaster"] == metrics_in(fitted)["test"]["RidgeForecaster"]
+
+
+def test_seeds(run, csv):
+    argv = ["data.path=data/waves.csv", "prediction_length=7", "context_length=14", "training.max_steps=3"]
+    assert run("evaluate", *argv, "seeds=[0,1,2]", "output_dir=many")[0] == 0
+    metrics = metrics_in("many")
+    assert list(metrics["seeds"]) == ["0", "1", "2"]
+    assert list(metrics["test"]) == [OURS, "SeasonalNaive", "RidgeForecaster", "RepeatLast"]
+    each = [metrics["seeds"][seed]["test"][OURS]["load"]["mae"] for seed in metrics["seeds"]]
+    assert len(set(each)) == 3
+    assert metrics["test"][OURS]["load"]["mae"] == pytest.approx(np.mean(each))
+    assert metrics["test"][OURS]["load"]["mae_deviation"] == pytest.approx(np.std(each, ddof=1))
+    assert run("evaluate", *argv, "seed=1", "output_dir=one")[0] == 0
+    assert metrics_in("one")["test"][OURS] == metrics["seeds"]["1"]["test"][OURS]
+
+
+@pytest.mark.parametrize("seeds", ["5", "[]", "[1,1]", "[a]"])
+def test_wrong_seeds(run, csv, seeds):
+    status, _, err = run("evaluate", "data.path=data/waves.csv", "prediction_length=7", f"seeds={seeds}")
+    assert status == 1 and "seeds" in err
+
+
+def test_outside_data_need_a_folder(run, folder):
+    status, _, err = run("evaluate", "experiment=etth1")
+    assert status == 1 and "TSFORMER_DATA" in err and "ETTh1.csv" in err
+    status, _, err = run("evaluate", "experiment=etth1", "data.root=somewhere")
+    assert status == 1 and str(folder / "somewhere") in err
+
+
+@needs_data
+def test_long_horizon_benchmark(run, folder):
+    argv = ["experiment=illness", f"data.root={DATA}", "training.max_steps=2", "output_dir=out"]
+    status, out, err = run("evaluate", *argv)
+    assert (status, err) == (0, "")
+    metrics = metrics_in("out")
+    assert metrics["train_seconds"] > 0
+    for scores in metrics["test"].values():
+        assert list(scores) == ["24", "36", "48", "60"]
+        assert all(list(score) == ["mse", "mae"] for score in scores.values())
+    naive = metrics["test"]["SeasonalNaive"]["24"]
+    assert (naive["mse"], naive["mae"]) == pytest.approx((2.564, 1.004), abs=5e-4)  # published control
+    ridge = [metrics["test"]["RidgeForecaster"][h]["mse"] for h in metrics["test"]["RidgeForecaster"]]
+    assert np.mean(ridge) == pytest.approx(2.089, abs=0.02)
+    assert "average" in out
+
+
+@needs_data
+@pytest.mark.slow
+def test_m4_is_tested_on_its_official_part(run, folder):
+    argv = ["data=m4_weekly", f"data.root={DATA}", "training.max_steps=2", "output_dir=out"]
+    status, out, err = run("evaluate", *argv)
+    assert (status, err) == (0, "")
+    assert "359 series" in out and "359 windows of 13 steps" in out
+
+
+@needs_data
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["electricity_hourly", "temperature_daily", "pageviews_daily", "sunspots_monthly"])
+@pytest.mark.filterwarnings("ignore:.*missing from the regular.*:UserWarning")
+def test_outside_sets(run, folder, name):
+    argv = [f"data={name}", f"data.root={DATA}", "training=quick", "output_dir=out"]
+    assert run("fit", *argv)[0] == 0
+    assert np.isfinite(pd.read_csv("out/forecast.csv").select_dtypes("number")).all(axis=None)
+
+
+@pytest.mark.slow
+def test_the_papers_form_learns_a_sine(run, folder):
+    assert run("fit", "data=sine", "model=classic", "output_dir=out")[0] == 0
+    assert metrics_in("out")["test"][OURS]["mean"]["mae"] < 0.07
+
+
+@pytest.mark.slow
+def test_embedded_set_beats_the_controls(run, folder):
+    assert run("fit", "output_dir=out")[0] == 0
+    test = metrics_in("out")["test"]
+    assert 0.300 < test["RidgeForecaster"]["mean"]["mae"] < 0.307
+    assert 0.41 < test["SeasonalNaive"]["mean"]["mae"] < 0.42
+    assert test[OURS]["mean"]["mae"] < 0.289

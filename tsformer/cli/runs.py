@@ -1,0 +1,148 @@
+"""The folder of a run: where it is, what lies in it, how it is written."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+CONFIG, MODEL, METRICS = "config.yaml", "model.safetensors", "metrics.json"
+FORECAST, PICTURE = "forecast.csv", "forecast.png"
+FORECASTS = ("forecasts.parquet", "forecasts.csv.gz")
+
+
+@contextmanager
+def run_folder(output_dir: str | None, command: str) -> Iterator[Path]:
+    """Make the folder of a run; one in which nothing was written goes again when the run fails."""
+    folder = new_run(output_dir, command)
+    try:
+        yield folder
+    except BaseException:
+        if not any(folder.iterdir()):
+            folder.rmdir()
+        raise
+
+
+def new_run(output_dir: str | None, command: str) -> Path:
+    """Return the folder of a new run, made, with the files of an earlier one in it removed.
+
+    Parameters
+    ----------
+    output_dir
+        Folder; None: ``runs/COMMAND/DATE-TIME``. Relative to where the user stands.
+    command
+        Of the run.
+    """
+    if output_dir is not None:
+        folder = Path(output_dir).expanduser().absolute()
+        folder.mkdir(parents=True, exist_ok=True)
+        for name in (CONFIG, MODEL, METRICS, FORECAST, PICTURE, *FORECASTS):
+            (folder / name).unlink(missing_ok=True)
+        return folder
+    base = Path("runs").absolute() / command
+    base.mkdir(parents=True, exist_ok=True)
+    name = f"{datetime.now():%Y-%m-%d_%H-%M-%S}"
+    for number in range(1, 1000):  # more than one in the same second
+        folder = base / (name if number == 1 else f"{name}-{number}")
+        try:
+            folder.mkdir()
+        except FileExistsError:
+            continue
+        return folder
+    raise OSError(f"cannot make a folder in {base}")
+
+
+def find_run(run: str) -> tuple[Path, Path | None]:
+    """Return the model file of a run, and its configuration if it has one.
+
+    Parameters
+    ----------
+    run
+        A run folder, a model file, or ``latest``: the newest model in ``runs/*/*``.
+
+    Raises
+    ------
+    ValueError
+        When there is none.
+    """
+    if run == "latest":
+        models = sorted(Path("runs").absolute().glob(f"*/*/{MODEL}"), key=lambda path: path.stat().st_mtime_ns)
+        if not models:
+            raise ValueError(
+                f"no run with a model in {Path('runs').absolute()}: train one first (python -m tsformer fit), or name "
+                f"its folder, run=FOLDER"
+            )
+        model = models[-1]
+    else:
+        path = Path(run).expanduser().absolute()
+        model = path / MODEL if path.is_dir() else path
+        if not model.is_file():
+            raise ValueError(f"no such run: {model} is not there")
+    config = model.parent / CONFIG
+    return model, config if config.is_file() else None
+
+
+def write(path: Path, fill: Callable[[Path], Any]) -> Path:
+    """Write a file beside its place and rename it, so that nobody sees half of it."""
+    beside = path.with_name(f".{path.name}")  # the same ending, by which writers know the format
+    try:
+        fill(beside)
+        os.replace(beside, path)
+    finally:
+        beside.unlink(missing_ok=True)
+    return path
+
+
+def write_json(path: Path, content: dict[str, Any]) -> Path:
+    """Write numbers as JSON; what is not finite has no place in it."""
+    return write(path, lambda file: file.write_text(json.dumps(content, indent=2, allow_nan=False) + "\n"))
+
+
+class ForecastFile:
+    """All test forecasts as one table, written batch by batch: Parquet, or CSV where pyarrow is not installed.
+
+    Parameters
+    ----------
+    folder
+        Of the run.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.is_parquet = importlib.util.find_spec("pyarrow") is not None
+        self.path = folder / FORECASTS[0 if self.is_parquet else 1]
+        self._beside = folder / f".{self.path.name}"
+        self._file: Any = None
+
+    def add(self, frame: pd.DataFrame) -> None:
+        """Append the forecasts of a batch of windows."""
+        if self.is_parquet:
+            import pyarrow
+            import pyarrow.parquet
+
+            schema = None if self._file is None else self._file.schema
+            table = pyarrow.Table.from_pandas(frame, schema=schema, preserve_index=False)
+            if self._file is None:
+                self._file = pyarrow.parquet.ParquetWriter(self._beside, table.schema)
+            self._file.write_table(table)
+        else:
+            import gzip
+
+            is_first = self._file is None
+            if is_first:
+                self._file = gzip.open(self._beside, "wt", encoding="utf-8", newline="")
+            frame.to_csv(self._file, index=False, header=is_first)
+
+    def close(self, *, keep: bool) -> None:
+        """Finish the file, or leave none."""
+        if self._file is not None:
+            self._file.close()
+            if keep:
+                os.replace(self._beside, self.path)
+        self._beside.unlink(missing_ok=True)

@@ -1,0 +1,1 @@
+"""Pictures and explanations of data, forecasts and models."""
