@@ -81,15 +81,10 @@ def test_commands_compose(line, tmp_path, monkeypatch):
 
 
 def test_readme_opens_with_the_two_commands():
+    start = "python3 -m venv .venv && .venv/bin/pip install -c constraints.txt -e"
     first, second = (text.strip() for _, text in blocks("README.md", "bash")[:2])
-    assert (
-        first
-        == "python3 -m venv .venv && .venv/bin/pip install -c constraints.txt -e . && .venv/bin/python -m tsformer fit"
-    )
-    assert (
-        second
-        == "python3 -m venv .venv && .venv/bin/pip install -c constraints.txt -e '.[test]' && .venv/bin/python -m pytest"
-    )
+    assert first == f"{start} . && .venv/bin/python -m tsformer fit"
+    assert second == f"{start} '.[test]' && .venv/bin/python -m pytest"
 
 
 # ------------------------------------------------------------------ options
