@@ -102,6 +102,7 @@ def test_fit_refuses_before_any_training(small, make_panel):
         (dict(d_model=10, nhead=4), "multiple of nhead"),
         (dict(quantiles=[0.5, 1.2]), "between 0 and 1"),
         (dict(random_state=-1), "random_state"),
+        (dict(verbose="loud"), "verbose must be True, False or 'auto'"),
     ]:
         with pytest.raises(ValueError, match=message):
             small(**wrong).fit(frame)
@@ -197,6 +198,8 @@ def test_interval_levels_that_were_not_learned(small, make_panel):
         forecaster.predict(level=95)
     with pytest.raises(ValueError, match="coverage in percent"):
         forecaster.predict(level=0.95)
+    with pytest.raises(TypeError, match="level must be a number"):
+        forecaster.predict(level="80")
     assert "TransformerForecaster-lo-60" in forecaster.predict(level=60)  # between two trained ones
 
 

@@ -16,7 +16,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from tsformer import __version__
-from tsformer.config import DEFAULT_QUANTILES, ModelConfig, TrainingConfig, check_integer, check_quantiles
+from tsformer.config import DEFAULT_QUANTILES, ModelConfig, TrainingConfig, check_integer, check_number, check_quantiles
 from tsformer.data.frequency import season_length as usual_season_length
 from tsformer.data.loaders import evaluation_loader, split_rows, training_loader
 from tsformer.data.panel import Panel, check_trainable, to_frame, to_panel
@@ -312,6 +312,8 @@ class TransformerForecaster(BaseEstimator):
     def _training_config(self) -> TrainingConfig:
         """Training parameters, checked."""
         check_integer("prediction_length", self.prediction_length, minimum=1)
+        if self.verbose not in (True, False, "auto"):
+            raise ValueError(f"verbose must be True, False or 'auto', got {self.verbose!r}")
         chosen = {field.name: getattr(self, field.name) for field in fields(TrainingConfig)}
         levels = check_quantiles("quantiles", chosen["quantiles"])
         chosen["quantiles"] = levels if 0.5 in levels else tuple(sorted((*levels, 0.5)))
@@ -580,8 +582,8 @@ def _interval_columns(quantiles: Sequence[float] | None, level: Sequence[float] 
         width = round(abs(200 * q - 100), 6)
         columns["-median" if q == 0.5 else f"-{'lo' if q < 0.5 else 'hi'}-{width:g}"] = q
     if level is not None:
-        for coverage in [level] if isinstance(level, (int, float)) else list(level):
-            if not 1 <= coverage < 100:
+        for coverage in [level] if np.isscalar(level) else list(level):
+            if not 1 <= check_number("level", coverage) < 100:
                 raise ValueError(f"level is a coverage in percent, such as 80 or 95, got {coverage!r}")
             columns[f"-lo-{coverage:g}"] = round(0.5 - coverage / 200, 10)
             columns[f"-hi-{coverage:g}"] = round(0.5 + coverage / 200, 10)

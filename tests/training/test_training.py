@@ -240,6 +240,14 @@ def test_lightning_gets_its_arguments_and_they_are_not_changed():
     assert len(kwargs["callbacks"]) == 1
 
 
+@pytest.mark.parametrize(
+    "wrong", [dict(accelerator="banana"), dict(precision="8"), dict(devices="x"), dict(trainer_kwargs={"banana": 1})]
+)
+def test_what_lightning_refuses_is_said_before_training(wrong):
+    with pytest.raises(ValueError, match="Lightning's Trainer refuses accelerator="):
+        small(**wrong).fit(wave())
+
+
 def test_progress_only_where_it_is_wanted(capsys):
     small(verbose=False).fit(wave())
     captured = capsys.readouterr()

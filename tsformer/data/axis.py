@@ -14,7 +14,7 @@ from tsformer.data.columns import to_wall_time
 from tsformer.data.frequency import EXAMPLES, MONTHS, NANOSECONDS, WEEKDAYS, Grid, canonical_freq, make_grid, weekdays
 
 # A gap may multiply the rows by at most this, once they pass the second number: more is a wrong date.
-MAX_GROWTH, ROWS_NEVER_REFUSED = 10, 1_000_000
+MAX_GROWTH, ROWS_NEVER_REFUSED = 10, 100_000
 
 
 def infer_freq(stamps: np.ndarray, follows: np.ndarray) -> str | int:

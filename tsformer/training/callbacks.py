@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import warnings
 from typing import Any
 
 import lightning as L  # noqa: N812
@@ -57,7 +58,9 @@ class Progress(Callback):
 
     def on_train_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
         """Open the bar."""
-        from tqdm.auto import tqdm
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # a notebook without ipywidgets: tqdm falls back to text by itself
+            from tqdm.auto import tqdm
 
         self._bar = tqdm(total=pl_module.total_steps, desc="fit", unit="step", delay=self.delay, leave=False)
 

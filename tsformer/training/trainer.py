@@ -11,6 +11,7 @@ from typing import Any
 import lightning as L  # noqa: N812
 import torch
 from lightning.pytorch.callbacks import Callback, EarlyStopping
+from lightning.pytorch.utilities.exceptions import MisconfigurationException
 from torch.utils.data import DataLoader
 
 from tsformer.config import TrainingConfig
@@ -69,10 +70,16 @@ def train(
         enable_model_summary=False,
         use_distributed_sampler=False,  # the sampler knows its rank
     )
-    settings.update(trainer_kwargs or {})
-    extra = list(settings.pop("callbacks", None) or []) + list(callbacks or [])
     with quiet_lightning():
-        trainer = L.Trainer(callbacks=[*ours, *extra], **settings)
+        try:
+            settings.update(trainer_kwargs or {})
+            extra = list(settings.pop("callbacks", None) or []) + list(callbacks or [])
+            trainer = L.Trainer(callbacks=[*ours, *extra], **settings)
+        except (MisconfigurationException, TypeError, ValueError, RuntimeError) as error:
+            raise ValueError(
+                f"Lightning's Trainer refuses accelerator={config.accelerator!r}, devices={config.devices!r}, "
+                f"precision={config.precision!r}, callbacks or trainer_kwargs: {error}"
+            ) from error
         trainer.fit(module, training, validation)
     model.to("cpu")
     model.eval()
