@@ -17,15 +17,16 @@ PACKAGE = ROOT / "tsformer"
 
 # Reading order: a file imports only from files above it.
 READING_ORDER = """
-    config resolve batch losses metrics ridge calibration
+    config resolve batch losses metrics ridge
     data.frequency data.columns data.axis data.layout data.panel data.time_features data.windows data.loaders
     data.datasets
     nn.scaling nn.positions nn.embedding nn.attention nn.encoder nn.decoder nn.heads nn.model nn.decoding
     training.optim training.lightning_module training.callbacks training.trainer
     persistence fitted evaluation.arrays evaluation.scoring forecaster
-    evaluation.linear evaluation.baselines evaluation.rolling evaluation.backtest evaluation.benchmarks
+    evaluation.linear evaluation.baselines evaluation.rolling evaluation.backtest evaluation.backtest_metrics
+    evaluation.benchmarks
     inspection.plotting
-    cli.arguments cli.compose cli.runs cli.split cli.report cli.experiment cli.predict cli.main __main__
+    cli.arguments cli.compose cli.runs cli.split cli.report cli.experiment cli.predict cli.backtest cli.main __main__
 """.split()
 
 # The estimator's methods that only forward: imported where they are called.

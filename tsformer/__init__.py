@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from tsformer.config import ModelConfig, TrainingConfig
     from tsformer.data.datasets import load_dataset
+    from tsformer.evaluation.backtest import backtest
+    from tsformer.evaluation.backtest_metrics import backtest_metrics
     from tsformer.evaluation.baselines import RepeatLast, RidgeForecaster, SeasonalNaive
     from tsformer.forecaster import TransformerForecaster, load
     from tsformer.nn.model import ForecastTransformer
@@ -27,6 +29,8 @@ __all__ = [
     "TrainingConfig",
     "TransformerForecaster",
     "__version__",
+    "backtest",
+    "backtest_metrics",
     "load",
     "load_dataset",
     "show_versions",
@@ -41,6 +45,8 @@ _HOMES = {
     "SeasonalNaive": "tsformer.evaluation.baselines",
     "TrainingConfig": "tsformer.config",
     "TransformerForecaster": "tsformer.forecaster",
+    "backtest": "tsformer.evaluation.backtest",
+    "backtest_metrics": "tsformer.evaluation.backtest_metrics",
     "load": "tsformer.forecaster",
     "load_dataset": "tsformer.data.datasets",
 }

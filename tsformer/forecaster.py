@@ -407,21 +407,15 @@ class TransformerForecaster(BaseEstimator):
         """
         check_is_fitted(self, "model_")
         horizon = check_integer("horizon", self.prediction_length if horizon is None else horizon, minimum=1)
-        wanted = _interval_columns(quantiles, level)
-        self._check_levels(wanted)
         if batch_size is not None:
             check_integer("batch_size", batch_size, minimum=1)
         panel = self._fitted.tail if X is None else self._history(X)
         if panel is None:
             raise ValueError("this model was saved without its history: give predict the history to forecast from")
         windows = np.arange(panel.n_series), panel.lengths
-        values = self._fitted.forecast(  # (N, H, C, Q)
-            panel, *windows, horizon, batch_size=batch_size, device=self._device()
+        columns = self.forecast_columns(
+            panel, *windows, horizon, quantiles=quantiles, level=level, batch_size=batch_size
         )
-        levels = self._fitted.levels
-        columns = {"": values[..., levels.index(0.5)]}
-        for suffix, q in wanted.items():
-            columns[suffix] = _interpolate(values, levels, q)
         return to_frame(panel, columns, name=type(self).__name__)
 
     def forecast_windows(self, panel: Panel, series: np.ndarray, cutoffs: np.ndarray, horizon: int) -> np.ndarray:
@@ -444,6 +438,34 @@ class TransformerForecaster(BaseEstimator):
         check_is_fitted(self, "model_")
         values = self._fitted.forecast(panel, series, cutoffs, horizon, device=self._device())
         return values[..., self._fitted.levels.index(0.5)]
+
+    def forecast_columns(
+        self,
+        panel: Panel,
+        series: np.ndarray,
+        cutoffs: np.ndarray,
+        horizon: int,
+        *,
+        quantiles: Sequence[float] | None = None,
+        level: Sequence[float] | float | None = None,
+        batch_size: int | None = None,
+    ) -> dict[str, np.ndarray]:
+        """Forecast windows as `forecast_windows` does, with the quantiles and intervals of `predict`.
+
+        Returns
+        -------
+        dict
+            Suffix of the column (``""``, ``"-median"``, ``"-lo-80"`` ...) to (B, H, C) float64, target units.
+        """
+        check_is_fitted(self, "model_")
+        wanted = _interval_columns(quantiles, level)
+        self._check_levels(wanted)
+        values = self._fitted.forecast(  # (B, H, C, Q)
+            panel, series, cutoffs, horizon, batch_size=batch_size, device=self._device()
+        )
+        levels = self._fitted.levels
+        intervals = {suffix: _interpolate(values, levels, q) for suffix, q in wanted.items()}
+        return {"": values[..., levels.index(0.5)]} | intervals
 
     def _history(self, X: Any) -> Panel:
         """Return what the caller forecasts from or scores on, held to the data of the fit."""
@@ -582,9 +604,11 @@ def _interval_columns(quantiles: Sequence[float] | None, level: Sequence[float] 
         width = round(abs(200 * q - 100), 6)
         columns["-median" if q == 0.5 else f"-{'lo' if q < 0.5 else 'hi'}-{width:g}"] = q
     if level is not None:
-        for coverage in [level] if np.isscalar(level) else list(level):
-            if not 1 <= check_number("level", coverage) < 100:
-                raise ValueError(f"level is a coverage in percent, such as 80 or 95, got {coverage!r}")
+        coverages: list[Any] = [level] if np.isscalar(level) else list(level)  # type: ignore[arg-type]
+        for given in coverages:
+            coverage = check_number("level", given)
+            if not 1 <= coverage < 100:
+                raise ValueError(f"level is a coverage in percent, such as 80 or 95, got {given!r}")
             columns[f"-lo-{coverage:g}"] = round(0.5 - coverage / 200, 10)
             columns[f"-hi-{coverage:g}"] = round(0.5 + coverage / 200, 10)
     return columns

@@ -14,7 +14,7 @@ from tsformer.cli.experiment import build
 
 TOP_LEVEL = [
     *("prediction_length", "context_length", "freq", "seed", "seeds", "output_dir", "run", "refit", "verbose"),
-    *("data", "model", "training", "trainer"),
+    *("data", "model", "training", "trainer", "backtest"),
 ]
 # Of the constructor, what the command line names otherwise or has no way to write.
 RENAMED = {"random_state": "seed", "target_cols": "data.targets"}

@@ -7,8 +7,8 @@ import pandas as pd
 import pytest
 from matplotlib.figure import Figure
 
-from tsformer import SeasonalNaive
-from tsformer.inspection.plotting import plot_forecast
+from tsformer import RepeatLast, SeasonalNaive, backtest, backtest_metrics
+from tsformer.inspection.plotting import plot_backtest, plot_forecast
 
 DAYS = pd.date_range("2024-01-01", periods=120, freq="D")
 WAVE = 10 + np.sin(2 * np.pi * np.arange(120) / 7)
@@ -100,3 +100,35 @@ def test_arguments_are_left_alone(tmp_path):
     plot_forecast(frame, forecast).savefig(tmp_path / "picture.png")
     pd.testing.assert_frame_equal(frame, before[0])
     pd.testing.assert_frame_equal(forecast, before[1])
+
+
+# ------------------------------------------------------------------ backtests
+
+
+def test_backtest_draws_every_window():
+    data = wide()
+    frame = backtest([SeasonalNaive(5), RepeatLast(5)], data, windows=3, step=2)
+    frame["SeasonalNaive-lo-80"], frame["SeasonalNaive-hi-80"] = frame["SeasonalNaive"] - 1, frame["SeasonalNaive"] + 1
+    figure = plot_backtest(frame, by_step=backtest_metrics(frame, data).by_step)
+    *axes, errors = panels(figure)
+    assert [axis.get_title(loc="left") for axis in axes] == ["a", "b", "c"]
+    for axis, name in zip(axes, "abc", strict=True):
+        np.testing.assert_array_equal(lines(axis)["truth"][1], data[name].iloc[-9:])
+        drawn = [line for line in axis.lines if line.get_label() == "forecast"]
+        expected = frame.loc[frame["target"] == name, "SeasonalNaive"].to_numpy().reshape(3, 5)
+        np.testing.assert_array_equal([line.get_ydata() for line in drawn], expected)
+        assert len(axis.collections) == 3  # a band each
+    assert errors.get_title(loc="left") == "MASE by step"
+    assert list(lines(errors)) == ["SeasonalNaive", "RepeatLast"]
+    assert [text.get_text() for text in figure.legends[0].get_texts()] == ["truth", "80 %", "forecast"]
+
+
+def test_backtest_of_many_series():
+    frame = pd.concat([pd.DataFrame({"unique_id": i, "ds": np.arange(40), "y": WAVE[:40] * (i + 1)}) for i in range(3)])
+    result = backtest(RepeatLast(5), frame, windows=2)
+    figure = plot_backtest(result, by_step=backtest_metrics(result).by_step, max_panels=2)
+    assert [axis.get_title(loc="left") for axis in panels(figure)] == ["0", "1", "MAE by step"]
+    with pytest.raises(ValueError, match="no forecasts of 'x', there are RepeatLast"):
+        plot_backtest(result, model="x")
+    with pytest.raises(ValueError, match="nothing to draw"):
+        plot_backtest(result.iloc[:0])

@@ -12,6 +12,7 @@ COMMANDS = {
     "fit": "train, test against the baselines on rows never seen, and forecast from the last row of the data",
     "evaluate": "test a trained model (run=...), or train and test one: benchmarks and several seeds",
     "predict": "forecast with a trained model",
+    "backtest": "forecast the past from a rolling origin, beside the baselines",
 }
 
 DETAILS = {
@@ -44,6 +45,18 @@ Keys: run (default latest), prediction_length, data..., output_dir. Writes forec
 examples
   python -m tsformer predict run=latest
   python -m tsformer predict run=runs/fit/2026-01-31_12-00-00 data.path=new.csv prediction_length=48
+""",
+    "backtest": """
+The last backtest.windows cut-offs of each series, backtest.step apart (by default the horizon), the last one horizon
+before the end. refit=false: one training, on the rows before the first cut-off; refit=true: again before each; refit=3:
+before every third. With run=FOLDER (or run=latest) the model of that run is tested, if it saw no row after the first
+cut-off. The run folder holds backtest.parquet (or .csv.gz), metrics.json, metrics_by_series.csv and backtest.png.
+
+examples
+  python -m tsformer backtest
+  python -m tsformer backtest data.path=my.csv prediction_length=24 backtest.windows=10 backtest.step=12
+  python -m tsformer backtest data.path=my.csv prediction_length=24 refit=true training=quantile
+  python -m tsformer backtest run=latest
 """,
 }
 

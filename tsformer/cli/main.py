@@ -58,7 +58,7 @@ def _run(argv: Sequence[str]) -> int:
     if "--show-config" in arguments.options:
         print(to_yaml(settings.config), end="")
         return 0
-    home = "predict" if arguments.command == "predict" else "experiment"
+    home = arguments.command if arguments.command in ("predict", "backtest") else "experiment"
     getattr(import_module(f"tsformer.cli.{home}"), arguments.command)(settings)
     return 0
 

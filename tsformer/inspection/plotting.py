@@ -5,10 +5,11 @@ Figures are made without pyplot: no window, no global state; notebooks show what
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pandas as pd
@@ -19,6 +20,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 INK, FORECAST, TRUTH = "#44546a", "#c8553d", "#2a7f62"
+OTHERS = (INK, TRUTH, "#b8a04a", "#8a6fa8")
 # Columns of intervals, as in ``pm25-lo-80``.
 _INTERVAL = re.compile(r"-(lo|hi)-([\d.]+)$")
 
@@ -76,19 +78,85 @@ def plot_forecast(
     tracks = _tracks(history, forecast, truth, targets, id_col, time_col, n_history, max_panels)
     if not tracks:
         raise ValueError("nothing to draw: the forecast has no rows, or none of its columns is among the targets")
-    n_columns = 1 if len(tracks) <= 3 else 2 if len(tracks) <= 8 else 3
-    n_rows = -(-len(tracks) // n_columns)
+    figure, axes = _axes(len(tracks))
+    for axis, track in zip(axes, tracks, strict=True):
+        _draw(axis, track)
+    _legend(figure, axes[0])
+    return figure
+
+
+def plot_backtest(
+    frame: pd.DataFrame,
+    *,
+    by_step: pd.DataFrame | None = None,
+    model: str | None = None,
+    id_col: str = "unique_id",
+    time_col: str = "ds",
+    max_panels: int = 5,
+) -> Figure:
+    """Draw the forecasts of a backtest over the truth, one panel a series and target, and the error of each step.
+
+    Parameters
+    ----------
+    frame
+        What `tsformer.backtest` returned.
+    by_step
+        Of `tsformer.backtest_metrics`: its MASE, or else MAE, of every forecaster is drawn in a panel of its own; None:
+        no such panel.
+    model
+        Forecaster drawn; None: the first.
+    id_col, time_col
+        Names of the id and time columns.
+    max_panels
+        Series and targets drawn at most, the first ones.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+
+    Raises
+    ------
+    ValueError
+        When there is nothing to draw, or no such forecaster.
+    """
+    keys = [id_col, "target"] if "target" in frame else [id_col]
+    models = [c for c in frame.columns if c not in (*keys, "cutoff", time_col, "y") and not _suffix(c)]
+    model = models[0] if model is None and models else model
+    if model not in models or not len(frame):
+        raise ValueError(f"nothing to draw: no forecasts of {model!r}, there are {', '.join(map(str, models))}")
+    tracks = list(itertools.islice(frame.groupby(keys, observed=True, sort=False), max_panels))
+    figure, axes = _axes(len(tracks) + (by_step is not None))
+    for axis, (key, rows) in zip(axes, tracks, strict=False):
+        rows = rows.set_index(time_col)
+        truth = rows["y"][~rows.index.duplicated()].sort_index()
+        axis.plot(truth.index, truth.to_numpy(), color=INK, lw=1.1, label="truth")
+        for cutoff, window in rows.groupby("cutoff"):
+            _draw_forecast(axis, window[model], _bands(window, model))
+            axis.axvline(cast(Any, cutoff), color=INK, lw=0.8, ls=":", alpha=0.6)
+        _style(axis, " · ".join(dict.fromkeys(map(str, key))), truth.index)
+    if by_step is not None:
+        _draw_steps(axes[-1], by_step, models)
+    _legend(figure, axes[0])
+    return figure
+
+
+def _axes(n_panels: int) -> tuple[Figure, list[Axes]]:
+    """Return a figure and the axes of its panels."""
+    n_columns = 1 if n_panels <= 3 else 2 if n_panels <= 8 else 3
+    n_rows = -(-n_panels // n_columns)
     figure = Figure(figsize=(8.5 if n_columns == 1 else 5.5 * n_columns, 1.0 + 2.1 * n_rows), layout="constrained")
     FigureCanvasAgg(figure)
-    grid = figure.subplots(n_rows, n_columns, squeeze=False)
-    axes = list(grid.flat)
-    for axis, track in zip(axes, tracks, strict=False):
-        _draw(axis, track)
-    for axis in axes[len(tracks) :]:
+    axes = list(figure.subplots(n_rows, n_columns, squeeze=False).flat)
+    for axis in axes[n_panels:]:
         axis.set_axis_off()
-    handles, labels = axes[0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside upper left", ncols=len(labels), frameon=False, fontsize=9)
-    return figure
+    return figure, axes[:n_panels]
+
+
+def _legend(figure: Figure, axis: Axes) -> None:
+    """Put the legend of one panel, each label once, above all."""
+    handles, labels = axis.get_legend_handles_labels()
+    once = dict(zip(labels, handles, strict=True))
+    figure.legend(list(once.values()), list(once), loc="outside upper left", ncols=len(once), frameon=False, fontsize=9)
 
 
 def _draw(axis: Axes, track: Track) -> None:
@@ -99,26 +167,48 @@ def _draw(axis: Axes, track: Track) -> None:
         axis.plot(history.index, history.to_numpy(), color=INK, lw=1.1, label="history")
         if np.isfinite(history.iloc[-1]):  # no gap between the last value known and the first forecast
             line = pd.concat([history.iloc[-1:], line])
-    for coverage in sorted(track.bands, reverse=True):
-        low, high = track.bands[coverage]
+    if track.truth is not None:
+        axis.plot(track.truth.index, track.truth.to_numpy(), color=TRUTH, lw=1.1, label="truth")
+    _draw_forecast(axis, line, track.bands)
+    axis.axvline(first, color=INK, lw=0.8, ls=":", alpha=0.6)
+    _style(axis, track.title, track.forecast.index)
+
+
+def _draw_forecast(axis: Axes, line: pd.Series, bands: dict[float, tuple[pd.Series, pd.Series]]) -> None:
+    """Draw a forecast and its intervals."""
+    for coverage in sorted(bands, reverse=True):
+        low, high = bands[coverage]
         axis.fill_between(
             low.index, low.to_numpy(), high.to_numpy(), color=FORECAST, alpha=0.16, lw=0, label=f"{coverage:g} %"
         )
-    if track.truth is not None:
-        axis.plot(track.truth.index, track.truth.to_numpy(), color=TRUTH, lw=1.1, label="truth")
     axis.plot(line.index, line.to_numpy(), color=FORECAST, lw=1.6, label="forecast")
-    axis.axvline(first, color=INK, lw=0.8, ls=":", alpha=0.6)
-    axis.set_title(track.title, loc="left", fontsize=10)
+
+
+def _draw_steps(axis: Axes, by_step: pd.DataFrame, models: list[Any]) -> None:
+    """Draw the error of each step, a line a forecaster; the mean over targets, which MASE makes comparable."""
+    metric = "mase" if "mase" in set(by_step["metric"]) else "mae"
+    errors = by_step[by_step["metric"] == metric].groupby("step")[models].mean()
+    for number, model in enumerate(models):
+        color = FORECAST if number == 0 else OTHERS[(number - 1) % len(OTHERS)]
+        axis.plot(errors.index, errors[model].to_numpy(), color=color, lw=1.4, marker=".", ms=4, label=str(model))
+    axis.legend(frameon=False, fontsize=8)
+    axis.set_ylim(bottom=0)
+    _style(axis, f"{metric.upper()} by step", errors.index)
+
+
+def _style(axis: Axes, title: str, time: pd.Index) -> None:
+    """Give an axis its title, grid and ticks."""
+    axis.set_title(title, loc="left", fontsize=10)
     axis.spines[["top", "right"]].set_visible(False)
     axis.grid(axis="y", color="#e6e6e6", lw=0.7)
     axis.set_axisbelow(True)
     axis.tick_params(labelsize=8)
     axis.xaxis.get_offset_text().set_fontsize(8)
     axis.margins(x=0.01)
-    if isinstance(track.forecast.index, pd.DatetimeIndex):
+    if isinstance(time, pd.DatetimeIndex):
         locator = AutoDateLocator(minticks=3, maxticks=8)
         axis.xaxis.set_major_locator(locator)
-        axis.xaxis.set_major_formatter(ConciseDateFormatter(locator, tz=track.forecast.index.tz))
+        axis.xaxis.set_major_formatter(ConciseDateFormatter(locator, tz=time.tz))
     else:
         axis.xaxis.set_major_locator(MaxNLocator(integer=True))
 
