@@ -291,6 +291,11 @@ def test_files_that_are_no_model(tmp_path, small, make_panel):
     save_file({"a": torch.zeros(1)}, tmp_path / "other.safetensors")
     with pytest.raises(ValueError, match="not written by this version"):
         tsformer.load(tmp_path / "other.safetensors")
+    from tsformer.persistence import write_model
+
+    write_model(tmp_path / "early", {"a": torch.zeros(1)}, {"config": {}})
+    with pytest.raises(ValueError, match="another version of tsformer: it lacks about, calendar_fields"):
+        tsformer.load(tmp_path / "early.safetensors")
     with pytest.raises(ValueError, match="folder .* does not exist"):
         small().fit(make_panel({"a": 5.0})).save(tmp_path / "no" / "model")
 

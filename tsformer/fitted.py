@@ -159,6 +159,9 @@ class FittedModel:
     def read(cls, path: str | os.PathLike[str]) -> tuple[FittedModel, dict[str, Any]]:
         """Return the model of a file, and what was written about it."""
         tensors, metadata = read_model(path)
+        lost = {"about", "config", "schema", "ids", "ids_dtype", "calendar_fields"} - metadata.keys()
+        if lost:
+            raise ValueError(f"{path} was written by another version of tsformer: it lacks {', '.join(sorted(lost))}")
         chosen: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in metadata["config"].items()}
         config = ModelConfig(**chosen)
         weights = {name.removeprefix("model."): t for name, t in tensors.items() if name.startswith("model.")}

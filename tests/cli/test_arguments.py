@@ -29,6 +29,15 @@ def test_help_of_a_command(run, command):
     assert f"  python -m tsformer {command}" in out  # an example
 
 
+def test_a_reader_that_has_gone_is_no_error():
+    command = [sys.executable, "-m", "tsformer", "--help"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None and process.stderr is not None
+        process.stdout.close()
+        assert process.stderr.read() == ""
+    assert process.returncode == 0
+
+
 def test_version(run):
     assert run("--version") == (0, f"tsformer {tsformer.__version__}\n", "")
 

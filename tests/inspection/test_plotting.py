@@ -26,6 +26,11 @@ def wide() -> pd.DataFrame:
     return pd.DataFrame({"a": WAVE, "b": 2 * WAVE, "c": 3 * WAVE}, index=DAYS)
 
 
+def test_a_notebook_shows_the_picture_without_pyplot():
+    frame = wide()
+    assert plot_forecast(frame, SeasonalNaive(5).fit(frame).predict())._repr_png_().startswith(b"\x89PNG")
+
+
 def test_wide():
     frame = wide()
     forecast = SeasonalNaive(5).fit(frame).predict()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import warnings
 from collections.abc import Sequence
@@ -26,9 +27,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     argv = sys.argv[1:] if argv is None else argv
     as_it_was, warnings.formatwarning = warnings.formatwarning, _one_line
     try:
-        return _run(argv)
+        status = _run(argv)
+        sys.stdout.flush()
+        return status
     except KeyboardInterrupt:
         return _fail("interrupted", 130)
+    except BrokenPipeError:  # the reader has gone, as in `--help | head`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or Python complains at its end
+        return 0
     except UsageError as error:
         return _fail(error, 2)
     except (ValueError, TypeError, OSError) as error:

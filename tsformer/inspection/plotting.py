@@ -5,6 +5,7 @@ Figures are made without pyplot: no window, no global state; notebooks show what
 
 from __future__ import annotations
 
+import io
 import itertools
 import re
 from collections.abc import Iterator, Sequence
@@ -34,6 +35,16 @@ class Track:
     forecast: pd.Series
     bands: dict[float, tuple[pd.Series, pd.Series]] = field(default_factory=dict)  # coverage in percent: low, high
     truth: pd.Series | None = None
+
+
+class Picture(Figure):
+    """A figure that a notebook shows by itself, without pyplot."""
+
+    def _repr_png_(self) -> bytes:
+        """Return what Jupyter displays."""
+        buffer = io.BytesIO()
+        self.savefig(buffer, format="png")
+        return buffer.getvalue()
 
 
 def plot_forecast(
@@ -144,7 +155,7 @@ def _axes(n_panels: int) -> tuple[Figure, list[Axes]]:
     """Return a figure and the axes of its panels."""
     n_columns = 1 if n_panels <= 3 else 2 if n_panels <= 8 else 3
     n_rows = -(-n_panels // n_columns)
-    figure = Figure(figsize=(8.5 if n_columns == 1 else 5.5 * n_columns, 1.0 + 2.1 * n_rows), layout="constrained")
+    figure = Picture(figsize=(8.5 if n_columns == 1 else 5.5 * n_columns, 1.0 + 2.1 * n_rows), layout="constrained")
     FigureCanvasAgg(figure)
     axes = list(figure.subplots(n_rows, n_columns, squeeze=False).flat)
     for axis in axes[n_panels:]:
