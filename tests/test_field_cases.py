@@ -183,6 +183,24 @@ def test_time_integers(small, wave):
         small(5, freq="D").fit(frame)
 
 
+def test_time_of_a_frequency_that_is_not_the_datas(small, make_panel, wave):
+    frame = make_panel({"s1": 100.0}, n=60)
+    with pytest.raises(ValueError, match="freq='h' does not fit: nearly every row of 'ds' is 24 such steps"):
+        small(freq="h").fit(frame)
+    hourly = pd.DataFrame({"unique_id": "s1", "ds": pd.date_range("2024-01-01", periods=90, freq="h"), "y": wave(90)})
+    with pytest.raises(ValueError, match="does not fit"):
+        small().fit(hourly).predict(frame)
+
+
+def test_time_that_does_not_fit_its_type(small, wave):
+    frame = pd.DataFrame({"unique_id": "s", "ds": np.arange(174, 254).astype("uint8"), "y": wave(80)})
+    assert small(5).fit(frame).predict()["ds"].tolist() == [254, 255, 256, 257, 258]
+    late = pd.date_range("2262-04-08", "2262-04-11 20:00", freq="h", unit="ns")
+    frame = pd.DataFrame({"unique_id": "s", "ds": late, "y": wave(len(late))})
+    with pytest.raises(ValueError, match="beyond what datetime64.ns. can hold"):
+        small(5).fit(frame).predict()
+
+
 # ------------------------------------------------------------------ panels and ids
 
 

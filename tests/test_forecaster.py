@@ -300,6 +300,37 @@ def test_files_that_are_no_model(tmp_path, small, make_panel):
         small().fit(make_panel({"a": 5.0})).save(tmp_path / "no" / "model")
 
 
+def test_parameters_that_are_no_json_are_saved_as_what_they_meant(small, make_panel, tmp_path):
+    forecaster = small(freq=pd.Timedelta("1D"), random_state=np.random.RandomState(0), target_cols=("y",))
+    path = forecaster.fit(make_panel({"a": 5.0})).save(tmp_path / "m")
+    again = tsformer.load(path)
+    assert (again.freq, again.random_state, again.target_cols) == (forecaster.freq_, None, ["y"])
+    pd.testing.assert_frame_equal(again.predict(), forecaster.predict())
+
+
+def test_damaged_files(small, make_panel, tmp_path):
+    from safetensors.torch import load_file, save_file
+
+    (tmp_path / "folder.safetensors").mkdir()
+    with pytest.raises(ValueError, match="it is a folder"):
+        small().fit(make_panel({"a": 5.0})).save(tmp_path / "folder")
+    save_file({"a": torch.zeros(1)}, tmp_path / "bare.safetensors", metadata={"format": "tsformer-1"})
+    save_file({"a": torch.zeros(1)}, tmp_path / "text.safetensors", metadata={"format": "tsformer-1", "tsformer": "{"})
+    for name in ("bare", "text"):
+        with pytest.raises(ValueError, match="is damaged: its description"):
+            tsformer.load(tmp_path / f"{name}.safetensors")
+    path = small().fit(make_panel({"a": 5.0})).save(tmp_path / "m")
+    from safetensors import safe_open
+
+    with safe_open(path, framework="pt") as file:
+        header = file.metadata()
+    tensors = load_file(path)
+    del tensors["model.head.projection.bias"]
+    save_file(tensors, path, metadata=header)
+    with pytest.raises(ValueError, match="its weights do not fit"):
+        tsformer.load(path)
+
+
 def test_a_failed_save_leaves_the_old_file(small, make_panel, tmp_path, monkeypatch):
     forecaster = small().fit(make_panel({"a": 5.0}))
     path = forecaster.save(tmp_path / "m")

@@ -217,7 +217,7 @@ class TrainingConfig:
 
 def check_integer(name: str, value: object, *, minimum: int) -> int:
     """Return ``value`` as an int of at least ``minimum``, or say what is wrong with it."""
-    # numpy integers and whole floats (3.0, from YAML or a grid) count; True does not.
+    # numpy integers count; True does not.
     if isinstance(value, bool) or not hasattr(value, "__index__"):
         raise TypeError(f"{name} must be a whole number, got {value!r} of type {type(value).__name__}")
     number = int(value.__index__())

@@ -166,7 +166,10 @@ class FittedModel:
         config = ModelConfig(**chosen)
         weights = {name.removeprefix("model."): t for name, t in tensors.items() if name.startswith("model.")}
         network = ForecastTransformer(config).to(next(iter(weights.values())).dtype)
-        network.load_state_dict(weights)
+        try:
+            network.load_state_dict(weights)
+        except RuntimeError as error:
+            raise ValueError(f"{path} is damaged: its weights do not fit its architecture ({error})") from None
         schema = Schema.from_dict(metadata["schema"])
         ids = pd.Index(metadata["ids"], dtype=metadata["ids_dtype"]).to_numpy()
         tail = None

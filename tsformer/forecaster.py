@@ -314,6 +314,10 @@ class TransformerForecaster(BaseEstimator):
         check_integer("prediction_length", self.prediction_length, minimum=1)
         if self.verbose not in (True, False, "auto"):
             raise ValueError(f"verbose must be True, False or 'auto', got {self.verbose!r}")
+        if self.loss is None:
+            raise ValueError(
+                "loss is None: a saved model does not hold a loss of your own, set it with set_params(loss=...)"
+            )
         chosen = {field.name: getattr(self, field.name) for field in fields(TrainingConfig)}
         levels = check_quantiles("quantiles", chosen["quantiles"])
         chosen["quantiles"] = levels if 0.5 in levels else tuple(sorted((*levels, 0.5)))
@@ -560,7 +564,12 @@ class TransformerForecaster(BaseEstimator):
             params[name] = None
         if callable(params["loss"]):
             params["loss"] = None
-        return {name: list(p) if isinstance(p, (tuple, np.ndarray, pd.Index)) else p for name, p in params.items()}
+        if not isinstance(params["freq"], (str, int)):
+            params["freq"] = None if params["freq"] is None else self.freq_
+        if not isinstance(params["random_state"], int):
+            params["random_state"] = None
+        several = (tuple, set, frozenset, np.ndarray, pd.Index)
+        return {name: list(p) if isinstance(p, several) else p for name, p in params.items()}
 
     def __sklearn_tags__(self) -> Any:
         """Return what scikit-learn asks about: missing values are fine, there is no ``y``."""

@@ -164,6 +164,8 @@ class ErrorSums:
             scale, the mean over series, then over targets, each with equal weight. A series or target whose
             scale is 0 is left out of a mean; None when nothing is left.
         """
+        if "mean" in targets:
+            raise ValueError("a target cannot be called 'mean', the name of the mean over targets: rename that column")
         pooled_mae = divide(self.absolute.sum(0), self.count.sum(0))  # (C,)
         pooled_rmse = np.sqrt(divide(self.squared.sum(0), self.count.sum(0)))
         mase = mean_or_nan(divide(self.mae, season_scale), axis=0)

@@ -27,6 +27,8 @@ def write_model(path: str | os.PathLike[str], tensors: dict[str, torch.Tensor], 
     path = Path(path)
     if path.suffix != ".safetensors":
         path = path.with_name(path.name + ".safetensors")
+    if path.is_dir():
+        raise ValueError(f"cannot save to {path}: it is a folder")
     if not path.parent.is_dir():
         raise ValueError(f"cannot save to {path}: the folder {path.parent.absolute()} does not exist")
     header = {"format": FORMAT, "tsformer": json.dumps(metadata, allow_nan=False, default=_plain)}
@@ -67,7 +69,10 @@ def read_model(path: str | os.PathLike[str]) -> tuple[dict[str, torch.Tensor], d
             f"{path.absolute()} was not written by this version of tsformer: its format is "
             f"{header.get('format')!r}, expected {FORMAT!r}"
         )
-    return tensors, json.loads(header["tsformer"])
+    try:
+        return tensors, json.loads(header["tsformer"])
+    except (KeyError, json.JSONDecodeError) as error:
+        raise ValueError(f"{path.absolute()} is damaged: its description cannot be read ({error})") from None
 
 
 def _plain(value: object) -> Any:

@@ -13,6 +13,8 @@ import pytest
 
 from tsformer.cli.runs import find_run
 
+QUICK = ["model.d_model=16", "model.nhead=2", "model.dim_feedforward=16", "training.max_steps=4"]
+
 
 def test_continues_the_data_of_the_run(fitted, run, folder):
     status, out, err = run("predict", "run=latest")
@@ -32,6 +34,25 @@ def test_any_horizon_and_history(fitted, run, folder, csv):
     forecast = pd.read_csv("out/forecast.csv", parse_dates=["ds"])
     assert forecast["ds"].tolist() == pd.date_range("2024-04-10", periods=20).tolist()
     assert abs(forecast["load"].mean() - 100) < 20 and abs(forecast["heat"].mean() - 200) < 20
+
+
+def test_another_file_has_the_columns_of_the_run(run, folder):
+    wave = 10 + np.sin(2 * np.pi * np.arange(120) / 7)
+    day = pd.date_range("2024-01-01", periods=120)
+    parts = [pd.DataFrame({"product": name, "day": day, "sold": wave}) for name in ("north", "south")]
+    pd.concat(parts).to_csv("shop.csv", index=False)
+    argv = ["data.path=shop.csv", "data.id=product", "data.targets=sold", "prediction_length=7", "context_length=14"]
+    assert run("fit", *argv, *QUICK, "output_dir=shop")[0] == 0
+    status, _, err = run("predict", "run=shop", "data.path=shop.csv", "output_dir=out")
+    assert (status, err) == (0, "")
+    assert len(pd.read_csv("out/forecast.csv")) == 14
+
+
+def test_a_target_called_mean_is_refused_before_training(run, folder):
+    frame = pd.DataFrame({"day": pd.date_range("2024-01-01", periods=120), "mean": np.arange(120.0)})
+    frame.to_csv("x.csv", index=False)
+    status, _, err = run("fit", "data.path=x.csv", "prediction_length=7")
+    assert status == 1 and "cannot be called 'mean'" in err
 
 
 def test_new_rows_in_the_file_are_seen(fitted, run, csv):

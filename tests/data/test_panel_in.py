@@ -493,3 +493,10 @@ def test_days_that_fall_together_on_the_wall_clock_are_irregular():
     wall = utc.tz_localize("UTC").tz_convert("Europe/Paris")  # 02:30 each, twice on the day of the change
     with pytest.raises(ValueError, match="irregular"):
         to_panel(pd.Series(1.0, index=wall), freq="D")
+
+
+def test_numbers_with_a_few_spoilt_cells_are_not_left_out_in_silence():
+    frame = pd.DataFrame({"a": np.arange(200.0), "sold": np.arange(200).astype(str), "note": "q"}, index=days(200))
+    frame.loc[frame.index[[7, 9]], "sold"] = "n/a?"
+    with pytest.warns(UserWarning, match="'sold' is left out as text, but only 2 of its 200 .* 'n/a\\?' in row 7"):
+        assert to_panel(frame).schema.targets == ("a",)

@@ -275,3 +275,22 @@ def test_loss_weighs_series_by_their_own_deviation():
     one, two = small().fit(frame), small().fit(twice)
     np.testing.assert_allclose(one.history_["train_loss"], two.history_["train_loss"], rtol=1e-4)
     assert math.isclose(one.history_["val_loss"].iloc[-1], two.history_["val_loss"].iloc[-1], rel_tol=1e-4)
+
+
+def test_ctrl_c_comes_through_and_the_next_one_too():
+    import signal
+
+    class Interrupt(Callback):
+        def on_train_batch_end(self, *args):
+            signal.raise_signal(signal.SIGINT)
+
+    before = signal.getsignal(signal.SIGINT)
+    with pytest.raises(KeyboardInterrupt):
+        small(callbacks=[Interrupt()]).fit(wave())
+    assert signal.getsignal(signal.SIGINT) is before
+
+
+@pytest.mark.parametrize("size", [300, 5000])
+def test_validation_that_leaves_no_training_rows(size):
+    with pytest.raises(ValueError, match=f"validation_size={size} leaves nothing to train on: .* 300 rows"):
+        small(validation_size=size).fit(wave())

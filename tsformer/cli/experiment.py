@@ -204,8 +204,10 @@ def model_and_config(settings: Settings) -> tuple[Path, Config]:
     asked = settings.config
     model, path = runs.find_run(str(asked["run"] or "latest"))
     config = read_yaml(path) if path is not None else asked | {"data": {key: None for key in asked["data"]}}
-    if settings.given & {"data", "data.path"}:
+    if "data" in settings.given:
         config["data"] = asked["data"]
+    elif "data.path" in settings.given:  # another file of the same columns
+        config["data"] = asked["data"] | {role: config["data"][role] for role in ("time", "id", "targets")}
     for key in settings.given:
         group, _, leaf = key.rpartition(".")
         if group == "data":

@@ -89,6 +89,8 @@ def split_rows_of(config: Config) -> Split:
     check_bool("data.save_forecasts", config["data"]["save_forecasts"])
     frame = read_data(config)
     panel = panel_of(config, frame)
+    if "mean" in panel.schema.targets:  # before the training, not after it
+        raise ValueError("a target cannot be called 'mean', the name of the mean over targets: rename that column")
     protocol = _protocol(config["data"])
     share = config["training"]["validation_size"]
     if protocol is not None:

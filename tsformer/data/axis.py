@@ -15,6 +15,8 @@ from tsformer.data.frequency import EXAMPLES, MONTHS, NANOSECONDS, WEEKDAYS, Gri
 
 # A gap may multiply the rows by at most this, once they pass the second number: more is a wrong date.
 MAX_GROWTH, ROWS_NEVER_REFUSED = 10, 100_000
+# With this share of equal steps, each longer than the frequency, it is the frequency that is wrong.
+SURELY = 0.9
 
 
 def infer_freq(stamps: np.ndarray, follows: np.ndarray) -> str | int:
@@ -204,6 +206,12 @@ class RowAxis:
             raise ValueError(
                 f"{steps[longest] - 1:,} steps of freq={grid.freq!r} are missing between {self._describe(longest)} and "
                 f"{self._show(self.stamps[longest + 1])}: check that date, or set a longer freq"
+            )
+        usual = _most_common(steps[follows])
+        if usual > 1 and np.count_nonzero(steps[follows] == usual) >= SURELY * np.count_nonzero(follows):
+            raise ValueError(
+                f"freq={grid.freq!r} does not fit: nearly every row of {self.name} is {usual} such steps after the one "
+                f"before it, from {self._describe(0)}. Set the freq of the data, or resample them"
             )
         before = int((steps > 1).argmax())
         first = grid.advance(self.stamps[before], 1)

@@ -135,6 +135,11 @@ def restore_time(stamps: np.ndarray, dtype: str, *, absolute: bool) -> pd.Index:
             # A midnight that the clock change skips becomes the first hour after it; one that it repeats is the first.
             first = np.ones(len(index), dtype=bool)
             index = cast(pd.DatetimeIndex, index).tz_localize(zone, ambiguous=first, nonexistent="shift_forward")
+    if stamps.dtype.kind != "M" and len(stamps):
+        parsed = pd.api.types.pandas_dtype(dtype)
+        limits = np.iinfo(getattr(parsed, "numpy_dtype", parsed))
+        if stamps.max() > limits.max or stamps.min() < limits.min:
+            return index  # a small integer type that the future does not fit
     return index.astype(dtype)
 
 

@@ -124,6 +124,11 @@ class Grid:
         """Return the stamps ``steps`` steps after ``start`` (broadcast together), of the dtype of ``start``."""
         if self.kind in ("integer", "absolute", "wall"):
             moved = start.view(np.int64) + steps * self.stride(start.dtype)
+            if np.any((moved < start.view(np.int64)) & (np.asarray(steps) > 0)):
+                raise ValueError(
+                    f"time goes beyond what {start.dtype} can hold: ask for fewer steps, or give dates of a coarser "
+                    f"unit (.astype('datetime64[s]'))"
+                )
             return moved.astype(np.int64, copy=False).view(start.dtype)
         days = start.astype("M8[D]")
         time_of_day = start - days

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import re
+import warnings
 from collections.abc import Sequence
 from typing import Any, Literal, NamedTuple
 
@@ -145,6 +146,7 @@ def _read_frame(X: pd.DataFrame, id_col: str, time_col: str, targets: tuple[Labe
     if targets is None:
         names = [name for name in X.columns if name != time_col]
         numbers = [name for name in names if is_number(_column(X, name, "target"), booleans=False)]
+        _warn_of_spoilt_numbers(X, [name for name in names if name not in numbers])
         targets = tuple(_label(name) for name in numbers)
         if not targets:
             raise ValueError(f"no numeric column to forecast; {_columns_of(X)}")
@@ -164,6 +166,32 @@ def _only_number(X: pd.DataFrame, id_col: str, time_col: str) -> Label:
         found = f"the numeric columns are {numbers}" if numbers else "no other column is numeric"
         raise ValueError(f"which column is the target? There is no 'y', and {found}: set target_cols")
     return numbers[0]
+
+
+def _warn_of_spoilt_numbers(X: pd.DataFrame, left_out: list[Any]) -> None:
+    """Warn of text columns that are numbers but for a few cells: they were hardly meant to be left out."""
+    for name in left_out:
+        column = X[name]
+        if column.dtype.kind in "biufcmM" or not _mostly_numbers(column.head(100)):
+            continue
+        numbers = pd.to_numeric(column, errors="coerce")
+        spoilt = np.flatnonzero((numbers.isna() & column.notna()).to_numpy())
+        if _mostly_numbers(column) and len(spoilt):
+            warnings.warn(
+                f"column {name!r} is left out as text, but only {len(spoilt)} of its {len(column)} values are no "
+                f"numbers, the first {column.iloc[spoilt[0]]!r} in row {spoilt[0]}: correct them, or name the columns "
+                f"to forecast (target_cols)",
+                UserWarning,
+                stacklevel=6,
+            )
+
+
+def _mostly_numbers(column: pd.Series) -> bool:
+    """Return whether at least half of the values there are read as numbers."""
+    if isinstance(column.dtype, pd.CategoricalDtype):
+        return False
+    there = column.dropna()
+    return len(there) > 0 and 2 * int(pd.to_numeric(there, errors="coerce").notna().sum()) >= len(there)
 
 
 def _check_index_is_time(X: pd.DataFrame, time_col: str) -> None:

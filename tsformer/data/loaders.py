@@ -35,6 +35,11 @@ def split_rows(lengths: np.ndarray, validation_size: float | int) -> np.ndarray:
     -------
     (N,) int64.
 
+    Raises
+    ------
+    ValueError
+        When not even the longest series keeps a row for training.
+
     Examples
     --------
     >>> split_rows(np.array([100, 5, 2]), 0.1).tolist()
@@ -44,6 +49,12 @@ def split_rows(lengths: np.ndarray, validation_size: float | int) -> np.ndarray:
     if not validation_size:
         return lengths
     is_share = isinstance(validation_size, float)
+    longest = int(lengths.max())
+    if validation_size >= (1 if is_share else max(longest, 3)):
+        raise ValueError(
+            f"validation_size={validation_size} leaves nothing to train on: the longest series has {longest} rows. "
+            f"It is a share below 1, or a number of steps"
+        )
     wanted = np.round(lengths * validation_size).astype(np.int64) if is_share else int(validation_size)
     held_out = np.where(lengths >= 3, np.clip(wanted, 1, np.maximum(lengths - 2, 1)), 0)
     return lengths - held_out

@@ -57,7 +57,7 @@ def training_outputs(
         running, between them scheduled sampling (Bengio et al. 2015) by patches.
     detach
         Stop the gradient at each patch fed back. The patches are then decoded first, without a graph and
-        without dropout, as in forecasting; the states that carry the gradient follow in one parallel pass.
+        without dropout in the decoder; the states that carry the gradient follow in one parallel pass.
 
     Returns
     -------

@@ -16,7 +16,6 @@ class BestWeights(Callback):
 
     def __init__(self) -> None:
         self.best = float("inf")
-        self.best_epoch: int | None = None
         self._weights: dict[str, torch.Tensor] = {}
 
     def on_validation_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
@@ -24,7 +23,7 @@ class BestWeights(Callback):
         error = float(trainer.callback_metrics["val_loss"])
         if trainer.sanity_checking or not error < self.best:
             return
-        self.best, self.best_epoch = error, trainer.current_epoch
+        self.best = error
         self._weights = {k: v.detach().clone() for k, v in pl_module.state_dict().items()}
 
     def on_fit_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+import signal
+import threading
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -80,10 +82,26 @@ def train(
                 f"Lightning's Trainer refuses accelerator={config.accelerator!r}, devices={config.devices!r}, "
                 f"precision={config.precision!r}, callbacks or trainer_kwargs: {error}"
             ) from error
-        trainer.fit(module, training, validation)
+        with _interruptible():
+            trainer.fit(module, training, validation)
     model.to("cpu")
     model.eval()
     return module.history
+
+
+@contextmanager
+def _interruptible() -> Iterator[None]:
+    """Let Ctrl-C through: Lightning ends the process instead, and leaves it deaf to the next one."""
+    before = signal.getsignal(signal.SIGINT)
+    try:
+        yield
+    except SystemExit as stop:
+        if isinstance(stop.__context__, KeyboardInterrupt):
+            raise KeyboardInterrupt from None
+        raise
+    finally:
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGINT, before)
 
 
 @contextmanager
