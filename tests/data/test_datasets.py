@@ -140,3 +140,23 @@ def test_parquet_without_pyarrow_says_what_to_install(tmp_path, monkeypatch):
     monkeypatch.setattr(datasets.pd, "read_parquet", refuse)
     with pytest.raises(ValueError, match=r"tsformer\[parquet\]"):
         read_table(tmp_path / "a.parquet")
+
+
+@pytest.mark.parametrize("number", ["1.5", "1,5"])
+def test_semicolons_and_decimal_commas(tmp_path, number):
+    path = tmp_path / "x.csv"
+    path.write_text("day;sold\n" + "".join(f"2024-01-{i:02};{number}\n" for i in range(1, 10)))
+    table = datasets.read_table(path)
+    assert table["sold"].tolist() == [1.5] * 9 and table["ds"].iloc[-1] == pd.Timestamp("2024-01-09")
+
+
+def test_written_row_numbers_are_no_target(tmp_path):
+    frame = pd.DataFrame({"day": pd.date_range("2024-01-01", periods=9), "sold": 2.5})
+    frame.to_csv(tmp_path / "x.csv")
+    assert list(datasets.read_table(tmp_path / "x.csv")) == ["ds", "sold"]
+
+
+def test_a_file_without_rows(tmp_path):
+    (tmp_path / "x.csv").write_text("day,sold\n")
+    with pytest.raises(ValueError, match="has no rows"):
+        datasets.read_table(tmp_path / "x.csv")

@@ -37,7 +37,8 @@ def describe_data(data: dict[str, Any], split: Split) -> str:
 def describe_training(forecaster: TransformerForecaster, seconds: float) -> str:
     """Say how long the training was and where it was best."""
     epochs = forecaster.history_
-    text = f"Trained {len(epochs)} epochs, {int(epochs['step'].iloc[-1]):,} steps, in {seconds:.1f} s"
+    plural = "s" * (len(epochs) != 1)
+    text = f"Trained {len(epochs)} epoch{plural}, {int(epochs['step'].iloc[-1]):,} steps, in {seconds:.1f} s"
     best = best_epoch(forecaster)
     if "val_loss" in best:
         text += f"; best validation loss {best['val_loss']:.4f} after epoch {int(best['epoch']) + 1}"

@@ -146,10 +146,13 @@ class RowAxis:
         """Raise a ValueError if a series has two rows for one stamp."""
         twice = np.flatnonzero(self.follows & (np.diff(self.stamps.view(np.int64)) == 0))
         if twice.size:
-            same = "time" if self.ids is None else "id and time"
+            same, way_out = "id and time", "Keep"
+            if self.ids is None:
+                same = "time"
+                way_out = "Are these several series? Name their column (id_col; on the command line data.id=), or keep"
             raise ValueError(
                 f"{twice.size} surplus rows are duplicates (same {same}), the first: "
-                f"{self._describe(twice[0])}. Keep one row of each, with drop_duplicates or a groupby mean, say"
+                f"{self._describe(twice[0])}. {way_out} one row of each, with drop_duplicates or a groupby mean, say"
             )
 
     def choose_grid(self, freq: str | int | None) -> Grid:

@@ -83,7 +83,7 @@ def load_dataset(name: str, root: str | os.PathLike[str] | None = None) -> pd.Da
     if not folder:
         raise ValueError(
             f"{name} does not ship with the library: put {wanted} from {source.where} into a folder, and name that "
-            f"folder with root= or the environment variable TSFORMER_DATA"
+            f"folder with root= (on the command line data.root=) or the environment variable TSFORMER_DATA"
         )
     paths = [Path(folder).expanduser().resolve() / file for file in source.files]
     for path in paths:
@@ -153,9 +153,25 @@ def _read_file(path: Path) -> pd.DataFrame:
     if ".csv" not in path.suffixes:
         raise ValueError(f"{path} must be a CSV or Parquet file, with the ending .csv, .csv.gz or .parquet")
     try:
-        return pd.read_csv(path)
+        table = pd.read_csv(path)
+        if table.shape[1] == 1 and ";" in str(table.columns[0]):  # as written where the comma is a decimal point
+            table = pd.read_csv(path, sep=";")
+            if any(table[name].dtype.kind == "O" and _has_decimal_commas(table[name]) for name in table.columns):
+                table = pd.read_csv(path, sep=";", decimal=",")
     except (pd.errors.ParserError, pd.errors.EmptyDataError, UnicodeDecodeError) as error:
         raise ValueError(f"{path} is no CSV table: {error}") from None
+    if not len(table):
+        raise ValueError(f"{path} has no rows")
+    first = table.columns[0]
+    if first == "Unnamed: 0" and table[first].equals(pd.Series(range(len(table)))):
+        table = table.drop(columns=first)  # the row numbers of a frame that was written with its index
+    return table
+
+
+def _has_decimal_commas(column: pd.Series) -> bool:
+    """Return whether a text column begins with a number like 1,5."""
+    there = column.dropna()
+    return len(there) > 0 and re.fullmatch(r"-?\d+,\d+", str(there.iloc[0])) is not None
 
 
 def _time_of(table: pd.DataFrame, path: str | os.PathLike[str]) -> str:
@@ -174,7 +190,10 @@ def _time_of(table: pd.DataFrame, path: str | os.PathLike[str]) -> str:
         return name
     if "ds" in table.columns:
         return "ds"
-    raise ValueError(f"no column of {path} parses as time ({_names_of(table)}): say which one is, time=")
+    raise ValueError(
+        f"no column of {path} parses as time ({_names_of(table)}): say which one is "
+        f"(time=; on the command line data.time=)"
+    )
 
 
 def _names_of(table: pd.DataFrame) -> str:
