@@ -11,9 +11,9 @@ if TYPE_CHECKING:
 class Batch(NamedTuple):
     """Windows of one or more series, as tensors on one device.
 
-    Letters: B windows, L context steps, H target steps (0 at prediction), C channels (targets),
-    F calendar fields. Values are in target units and float64, so that levels of 1e12 keep their digits;
-    a missing value is 0 with its mask False.
+    Letters: B windows, L context steps, H target steps (0 at prediction), C channels (targets), F calendar fields,
+    K known, O observed and S static covariates. Values are in target units and float64, so that levels of 1e12 keep
+    their digits; a missing value is 0 with its mask False.
     """
 
     context: torch.Tensor
@@ -30,15 +30,14 @@ class Batch(NamedTuple):
     """(B, C) float64, target units: population standard deviation of the series' training rows."""
     calendar: torch.Tensor | None = None
     """(B, L + H, F) int64: calendar fields of every step, None without a timestamp encoding."""
+    known: torch.Tensor | None = None
+    """(B, L + H, K) float32: covariates known in the future, as numbers or as numbers of levels from 0 on; NaN where
+    missing, of an unseen level, or outside the series. None when there are none."""
+    observed: torch.Tensor | None = None
+    """(B, L, O) float32: covariates of the past only, like `known`."""
+    static: torch.Tensor | None = None
+    """(B, S) float32: covariates of the series, like `known`."""
 
     def to(self, device: torch.device | str) -> Batch:
         """Return the batch on another device."""
-        return Batch(
-            self.context.to(device, non_blocking=True),
-            self.context_mask.to(device, non_blocking=True),
-            self.target.to(device, non_blocking=True),
-            self.target_mask.to(device, non_blocking=True),
-            self.series_mean.to(device, non_blocking=True),
-            self.series_deviation.to(device, non_blocking=True),
-            None if self.calendar is None else self.calendar.to(device, non_blocking=True),
-        )
+        return Batch._make(None if field is None else field.to(device, non_blocking=True) for field in self)

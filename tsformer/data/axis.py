@@ -222,7 +222,7 @@ class RowAxis:
             f"{n_missing} stamps are missing from the regular axis (freq={grid.freq!r}), the first: "
             f"{self._describe(before, first)}. They are treated as missing values",
             UserWarning,
-            stacklevel=4,
+            stacklevel=5,
         )
         return rows, np.append(rows[self.indptr[:-1]], n_rows)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import re
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -29,6 +29,7 @@ class Input(NamedTuple):
     targets: tuple[Label, ...]
     index_name: Label | None = None
     series_name: Label | None = None
+    covariates: tuple[pd.Series, ...] = ()
 
 
 def read_layout(
@@ -38,8 +39,9 @@ def read_layout(
     time_col: str,
     target_cols: Label | Sequence[Label] | None,
     fitted: tuple[Layout, tuple[Label, ...]] | None,
+    roles: Mapping[Label, str] | None = None,
 ) -> Input:
-    """Return the time, id and target columns of a frame, a Series or an array.
+    """Return the time, id, target and covariate columns of a frame, a Series or an array.
 
     Parameters
     ----------
@@ -49,6 +51,8 @@ def read_layout(
         Names, as in `to_panel`.
     fitted
         Layout and targets of the data that a model was fitted on.
+    roles
+        Columns of the frame that are covariates, not targets, and what they are.
 
     Raises
     ------
@@ -58,21 +62,26 @@ def read_layout(
         When a column is missing, ambiguous or twice there, or there are no rows.
     """
     declared = (target_cols,) if isinstance(target_cols, (str, int)) else target_cols
-    targets = fitted[1] if fitted else None if declared is None else tuple(_label(name) for name in declared)
+    targets = fitted[1] if fitted else None if declared is None else tuple(to_label(name) for name in declared)
     if targets is not None and (not targets or len(set(targets)) < len(targets)):
         raise ValueError(f"target_cols must name each target once, got {list(targets)}")
+    if roles and isinstance(X, (pd.Series, np.ndarray, list, tuple)):
+        raise ValueError(
+            f"the covariates {list(roles)} are columns of a frame, and X is of type {type(X).__name__}: "
+            f"give a DataFrame that has them beside the target"
+        )
     if isinstance(X, pd.Series):
         found = _read_series(X, targets if fitted else None)
     elif isinstance(X, pd.DataFrame):
-        found = _read_frame(X, id_col, time_col, targets)
+        found = _read_frame(X, id_col, time_col, targets, roles or {})
     elif isinstance(X, (np.ndarray, list, tuple)):
         found = _read_array(X, targets if fitted else None)
     elif hasattr(X, "tocsr"):
         raise TypeError("X is sparse, and sparse input is not supported: give X.toarray()")
     else:
         raise TypeError(
-            f"X must be a pandas DataFrame or Series, or an array (T,) or (T, C); got {type(X).__name__}. "
-            f"Other frames convert with .to_pandas()"
+            f"X must be a DataFrame or Series of pandas, polars or the like, or an array (T,) or (T, C); "
+            f"got {type(X).__name__}"
         )
     if declared is not None and not fitted and targets != found.targets:
         raise ValueError(
@@ -93,7 +102,7 @@ def _read_series(X: pd.Series, targets: tuple[Label, ...] | None) -> Input:
         raise ValueError(
             f"the forecaster was fitted on the columns {list(targets)}: give a frame that has them, not a Series"
         )
-    own = "y" if X.name is None else _label(X.name)
+    own = "y" if X.name is None else to_label(X.name)
     return _over_index("series", X.index, [X], targets or (own,), series_name=None if X.name is None else own)
 
 
@@ -113,55 +122,67 @@ def _read_array(X: Any, targets: tuple[Label, ...] | None) -> Input:
 
 
 def _over_index(
-    layout: Layout, index: pd.Index, columns: list[pd.Series], targets: tuple[Label, ...], **names: Label | None
+    layout: Layout,
+    index: pd.Index,
+    columns: list[pd.Series],
+    targets: tuple[Label, ...],
+    series_name: Label | None = None,
 ) -> Input:
     """Return columns whose time is the index."""
     if isinstance(index, pd.MultiIndex):
         raise ValueError(
             f"X has an index of {index.nlevels} levels {list(index.names)}: turn them into columns, .reset_index()"
         )
-    name = None if index.name is None else _label(index.name)
-    return Input(layout, index, "the index", None, None, tuple(columns), targets, index_name=name, **names)
+    name = None if index.name is None else to_label(index.name)
+    return Input(
+        layout, index, "the index", None, None, tuple(columns), targets, index_name=name, series_name=series_name
+    )
 
 
-def _read_frame(X: pd.DataFrame, id_col: str, time_col: str, targets: tuple[Label, ...] | None) -> Input:
+def _read_frame(
+    X: pd.DataFrame, id_col: str, time_col: str, targets: tuple[Label, ...] | None, roles: Mapping[Label, str]
+) -> Input:
     """Return a long or a wide frame."""
     if isinstance(X.columns, pd.MultiIndex):
         raise ValueError(f"X has columns of {X.columns.nlevels} levels: give them one name each")
     if id_col in X.index.names:
         raise ValueError(f"{id_col!r} is in the index of X: turn it into a column, .reset_index()")
+    covariates = tuple(column_of(X, name, f"{role} covariate") for name, role in roles.items())
     if id_col in X.columns:
         if time_col not in X.columns:
             raise ValueError(
-                f"no time column {time_col!r} in a frame with ids; {_columns_of(X, time_col)}. Set time_col"
+                f"no time column {time_col!r} in a frame with ids; {columns_of(X, time_col)}. Set time_col"
             )
         if targets is None:
-            targets = (_only_number(X, id_col, time_col),)
-        columns = [_column(X, name, "target") for name in targets]
-        time, ids = _column(X, time_col, "time"), _column(X, id_col, "id")
-        return Input("long", time, repr(time_col), time_col, ids, tuple(columns), targets)
+            targets = (_only_number(X, [id_col, time_col, *roles]),)
+        columns = [column_of(X, name, "target") for name in targets]
+        time, ids = column_of(X, time_col, "time"), column_of(X, id_col, "id")
+        found = Input("long", time, repr(time_col), time_col, ids, tuple(columns), targets)
+        return found._replace(covariates=covariates)
     has_time = time_col in X.columns
     if not has_time:
         _check_index_is_time(X, time_col)
     if targets is None:
-        names = [name for name in X.columns if name != time_col]
-        numbers = [name for name in names if is_number(_column(X, name, "target"), booleans=False)]
+        names = [name for name in X.columns if name != time_col and name not in roles]
+        numbers = [name for name in names if is_number(column_of(X, name, "target"), booleans=False)]
         _warn_of_spoilt_numbers(X, [name for name in names if name not in numbers])
-        targets = tuple(_label(name) for name in numbers)
+        targets = tuple(to_label(name) for name in numbers)
         if not targets:
-            raise ValueError(f"no numeric column to forecast; {_columns_of(X)}")
-    columns = [_column(X, name, "target") for name in targets]
+            raise ValueError(f"no numeric column to forecast; {columns_of(X)}")
+    columns = [column_of(X, name, "target") for name in targets]
     if has_time:
-        return Input("wide", _column(X, time_col, "time"), repr(time_col), time_col, None, tuple(columns), targets)
-    return _over_index("wide", X.index, columns, targets)
+        found = Input("wide", column_of(X, time_col, "time"), repr(time_col), time_col, None, tuple(columns), targets)
+    else:
+        found = _over_index("wide", X.index, columns, targets)
+    return found._replace(covariates=covariates)
 
 
-def _only_number(X: pd.DataFrame, id_col: str, time_col: str) -> Label:
-    """Return the target of a long frame that declares none."""
+def _only_number(X: pd.DataFrame, taken: Sequence[Label]) -> Label:
+    """Return the target of a long frame that declares none; ``taken`` columns are something else."""
     if "y" in X.columns:
         return "y"
-    others = [name for name in X.columns if name not in (id_col, time_col)]
-    numbers = [_label(name) for name in others if is_number(_column(X, name, "target"), booleans=False)]
+    others = [name for name in X.columns if name not in taken]
+    numbers = [to_label(name) for name in others if is_number(column_of(X, name, "target"), booleans=False)]
     if len(numbers) != 1:
         found = f"the numeric columns are {numbers}" if numbers else "no other column is numeric"
         raise ValueError(f"which column is the target? There is no 'y', and {found}: set target_cols")
@@ -209,7 +230,7 @@ def _check_index_is_time(X: pd.DataFrame, time_col: str) -> None:
     if pd.api.types.infer_dtype(X.index) not in kinds:
         raise ValueError(
             f"no time: there is no column {time_col!r} and the index is of type {X.index.dtype}; "
-            f"{_columns_of(X, time_col)}. Set time_col, or an index of dates"
+            f"{columns_of(X, time_col)}. Set time_col, or an index of dates"
         )
 
 
@@ -219,17 +240,17 @@ def _looks_like_dates(column: pd.Series) -> bool:
     return isinstance(value, str) and re.match(r"\s*\d{4}[-/.]\d{1,2}([-/.]|$)", value) is not None
 
 
-def _column(X: pd.DataFrame, name: Label, role: str) -> pd.Series:
-    """Return one column, or say that it is missing or twice there."""
+def column_of(X: pd.DataFrame, name: Label, role: str, where: str = "") -> pd.Series:
+    """Return one column of a frame, by default of ``X``, or say that it is missing or twice there."""
     if name not in X.columns:
-        raise ValueError(f"no {role} column {name!r}; {_columns_of(X, name)}")
+        raise ValueError(f"no {role} column {name!r}{where and ' in ' + where}; {columns_of(X, name)}")
     column = X[name]
     if isinstance(column, pd.DataFrame):
         raise ValueError(f"column {name!r} is there {column.shape[1]} times: give each column its own name")
     return column
 
 
-def _columns_of(X: pd.DataFrame, wanted: Label = "") -> str:
+def columns_of(X: pd.DataFrame, wanted: Label = "") -> str:
     """Return the columns there are, with the nearest to a wanted name."""
     names = [str(name) for name in X.columns]
     near = difflib.get_close_matches(str(wanted), names, n=1)
@@ -237,7 +258,7 @@ def _columns_of(X: pd.DataFrame, wanted: Label = "") -> str:
     return f"the columns are {shown}" + (f" (did you mean {near[0]!r}?)" if near else "")
 
 
-def _label(name: Any) -> Label:
+def to_label(name: Any) -> Label:
     """Return a column name as text or a plain whole number."""
     if isinstance(name, str):
         return str(name)

@@ -227,6 +227,8 @@ class Windows:
                 "a cut-off lies outside its series: at most as many rows can be before it as the series has"
             )
         self._values = self._tensor(panel.values)
+        self._known, self._observed = self._tensor(panel.known), self._tensor(panel.observed)
+        self._static = self._tensor(panel.static)
         self._mean, self._deviation = self._tensor(statistics.mean), self._tensor(statistics.deviation)
         self._steps = torch.arange(-context_length, horizon, device=self.device)
 
@@ -257,6 +259,9 @@ class Windows:
             series_mean=self._mean[chosen],
             series_deviation=self._deviation[chosen],
             calendar=self._calendar(series, cutoffs) if self.calendar_fields else None,
+            known=_gather(self._known, rows, inside),
+            observed=_gather(self._observed, rows[:, :context], inside[:, :context]),
+            static=self._static[chosen].float() if self._static.shape[1] else None,
         )
 
     def _calendar(self, series: np.ndarray, cutoffs: np.ndarray) -> torch.Tensor:
@@ -268,3 +273,10 @@ class Windows:
     def _tensor(self, array: np.ndarray) -> torch.Tensor:
         """Return an array as a tensor on the device, sharing its memory on a CPU."""
         return torch.from_numpy(array).to(self.device)
+
+
+def _gather(columns: torch.Tensor, rows: torch.Tensor, inside: torch.Tensor) -> torch.Tensor | None:
+    """Return covariates (B, L, K) of rows (B, L) as float32, NaN where a row is outside its series; None of none."""
+    if not columns.shape[1]:
+        return None
+    return columns[rows].float().masked_fill_(~inside[..., None], torch.nan)
