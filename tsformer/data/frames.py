@@ -39,7 +39,7 @@ def to_pandas(X: Any, *, time_col: str | None = None) -> tuple[Any, Restore]:
     """
     if X is None or isinstance(X, (pd.DataFrame, pd.Series, np.ndarray, list, tuple)):
         return X, _as_it_is
-    import narwhals as nw  # a dependency of utilsforecast; only where another library's frame may be in play
+    import narwhals as nw  # loaded only where another library's frame may be in play
 
     native = nw.from_native(X, pass_through=True, allow_series=True)
     if isinstance(native, nw.LazyFrame):
