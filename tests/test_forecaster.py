@@ -308,6 +308,12 @@ def test_parameters_that_are_no_json_are_saved_as_what_they_meant(small, make_pa
     pd.testing.assert_frame_equal(again.predict(), forecaster.predict())
 
 
+def test_numbers_of_numpy_are_saved_as_numbers(small, make_panel, tmp_path):
+    forecaster = small(random_state=np.int64(3), batch_size=np.int32(16)).fit(make_panel({"a": 5.0}))
+    again = tsformer.load(forecaster.save(tmp_path / "m"))
+    assert (again.random_state, again.batch_size) == (3, 16)
+
+
 def test_damaged_files(small, make_panel, tmp_path):
     from safetensors.torch import load_file, save_file
 

@@ -17,7 +17,7 @@ PACKAGE = ROOT / "tsformer"
 
 # Reading order: a file imports only from files above it.
 READING_ORDER = """
-    config resolve batch losses metrics ridge calibration
+    config resolve batch losses metrics intervals ridge calibration
     data.frequency data.columns data.axis data.frames data.layout data.covariates data.series data.panel data.future
     data.time_features data.windows data.loaders data.datasets
     nn.scaling nn.positions nn.embedding nn.attention nn.encoder nn.decoder nn.heads nn.model nn.decoding

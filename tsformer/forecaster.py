@@ -16,7 +16,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from tsformer import __version__
-from tsformer.config import DEFAULT_QUANTILES, ModelConfig, TrainingConfig, check_integer, check_number, check_quantiles
+from tsformer.config import DEFAULT_QUANTILES, ModelConfig, TrainingConfig, check_integer, check_quantiles
 from tsformer.data.frequency import season_length as usual_season_length
 from tsformer.data.loaders import evaluation_loader, split_rows, training_loader
 from tsformer.data.panel import Panel, check_trainable, to_frame, to_panel
@@ -24,6 +24,7 @@ from tsformer.data.time_features import calendar_fields, calendar_sizes
 from tsformer.data.windows import Windows, series_statistics, training_runs, validation_cutoffs
 from tsformer.evaluation.scoring import scaled_mae
 from tsformer.fitted import FittedModel, batch_limit
+from tsformer.intervals import check_levels, interpolate, interval_columns
 from tsformer.nn.model import ForecastTransformer
 from tsformer.resolve import Lengths, resolve_lengths
 
@@ -462,13 +463,13 @@ class TransformerForecaster(BaseEstimator):
             Suffix of the column (``""``, ``"-median"``, ``"-lo-80"`` ...) to (B, H, C) float64, target units.
         """
         check_is_fitted(self, "model_")
-        wanted = _interval_columns(quantiles, level)
-        self._check_levels(wanted)
+        wanted = interval_columns(quantiles, level)
+        check_levels(wanted, self.model_.head.levels)
         values = self._fitted.forecast(  # (B, H, C, Q)
             panel, series, cutoffs, horizon, batch_size=batch_size, device=self._device()
         )
         levels = self._fitted.levels
-        intervals = {suffix: _interpolate(values, levels, q) for suffix, q in wanted.items()}
+        intervals = {suffix: interpolate(values, levels, q) for suffix, q in wanted.items()}
         return {"": values[..., levels.index(0.5)]} | intervals
 
     def _history(self, X: Any) -> Panel:
@@ -482,20 +483,6 @@ class TransformerForecaster(BaseEstimator):
         """Where forecasts are made."""
         wants_cuda = self.accelerator in ("auto", "gpu", "cuda")
         return torch.device("cuda" if wants_cuda and torch.cuda.is_available() else "cpu")
-
-    def _check_levels(self, wanted: dict[str, float]) -> None:
-        """Refuse quantiles that the head has not learned."""
-        levels = self.model_.head.levels
-        if wanted and not levels:
-            raise ValueError(
-                f"quantiles and intervals need a model trained with loss='quantile', this one has loss={self.loss!r}"
-            )
-        outside = [q for q in wanted.values() if not levels[0] <= q <= levels[-1]]
-        if outside:
-            raise ValueError(
-                f"quantile {outside[0]:g} lies outside the trained ones, {levels[0]:g} to {levels[-1]:g}: "
-                f"fit with quantiles that reach it"
-            )
 
     # ------------------------------------------------------------------ scoring and saving
 
@@ -566,7 +553,7 @@ class TransformerForecaster(BaseEstimator):
             params["loss"] = None
         if not isinstance(params["freq"], (str, int)):
             params["freq"] = None if params["freq"] is None else self.freq_
-        if not isinstance(params["random_state"], int):
+        if not isinstance(params["random_state"], (int, np.integer)):
             params["random_state"] = None
         several = (tuple, set, frozenset, np.ndarray, pd.Index)
         return {name: list(p) if isinstance(p, several) else p for name, p in params.items()}
@@ -604,29 +591,3 @@ def load(path: str | os.PathLike[str]) -> TransformerForecaster:
     forecaster.rollout_length_ = about["rollout_length"]
     forecaster.history_ = pd.DataFrame(about["training"])
     return forecaster
-
-
-def _interval_columns(quantiles: Sequence[float] | None, level: Sequence[float] | float | None) -> dict[str, float]:
-    """Column suffixes and their quantile levels, in the names that utilsforecast reads."""
-    columns: dict[str, float] = {}
-    for q in check_quantiles("quantiles", quantiles) if quantiles is not None else ():
-        width = round(abs(200 * q - 100), 6)
-        columns["-median" if q == 0.5 else f"-{'lo' if q < 0.5 else 'hi'}-{width:g}"] = q
-    if level is not None:
-        coverages: list[Any] = [level] if np.isscalar(level) else list(level)  # type: ignore[arg-type]
-        for given in coverages:
-            coverage = check_number("level", given)
-            if not 1 <= coverage < 100:
-                raise ValueError(f"level is a coverage in percent, such as 80 or 95, got {given!r}")
-            columns[f"-lo-{coverage:g}"] = round(0.5 - coverage / 200, 10)
-            columns[f"-hi-{coverage:g}"] = round(0.5 + coverage / 200, 10)
-    return columns
-
-
-def _interpolate(values: np.ndarray, levels: tuple[float, ...], q: float) -> np.ndarray:
-    """Quantile q between the nearest trained levels, (..., Q) to (...)."""
-    above = int(np.searchsorted(levels, q))
-    if levels[above] == q:
-        return values[..., above]
-    share = (q - levels[above - 1]) / (levels[above] - levels[above - 1])
-    return values[..., above - 1] * (1 - share) + values[..., above] * share

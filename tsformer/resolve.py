@@ -46,7 +46,7 @@ def resolve_lengths(
     2. ``patch_length``: the season; one longer than 48 steps is divided by the smallest number that brings it to 48
        or below; without a season a sixth of the horizon, at most 24. Never longer than the context.
     3. ``context_length``: 14 patches and at least twice the horizon, but at most a third of the rows; a whole number
-       of patches.
+       of patches, one at least.
     4. ``rollout_length``: the horizon, but at most 8 patches or 96 steps, whichever is more.
     """
     given = {

@@ -175,8 +175,6 @@ class Windows:
         Scale of each series.
     calendar_fields
         Calendar fields of every step to add; none by default.
-    device
-        Where the values live and batches are made.
 
     Raises
     ------
@@ -205,7 +203,6 @@ class Windows:
         horizon: int,
         statistics: SeriesStatistics,
         calendar_fields: tuple[str, ...] = (),
-        device: torch.device | str = "cpu",
     ) -> None:
         self.panel = panel
         self.series = np.asarray(series, dtype=np.int64)
@@ -214,7 +211,6 @@ class Windows:
         self.ends = np.cumsum(counts)
         self.context_length, self.horizon = context_length, horizon
         self.calendar_fields = tuple(calendar_fields)
-        self.device = torch.device(device)
         if not self.ends.size or not self.ends[-1]:
             raise ValueError(
                 f"no window: the longest series has {panel.lengths.max(initial=0)} rows. Training needs two or more, "
@@ -226,11 +222,11 @@ class Windows:
             raise ValueError(
                 "a cut-off lies outside its series: at most as many rows can be before it as the series has"
             )
-        self._values = self._tensor(panel.values)
-        self._known, self._observed = self._tensor(panel.known), self._tensor(panel.observed)
-        self._static = self._tensor(panel.static)
-        self._mean, self._deviation = self._tensor(statistics.mean), self._tensor(statistics.deviation)
-        self._steps = torch.arange(-context_length, horizon, device=self.device)
+        self._values = torch.from_numpy(panel.values)
+        self._known, self._observed = torch.from_numpy(panel.known), torch.from_numpy(panel.observed)
+        self._static = torch.from_numpy(panel.static)
+        self._mean, self._deviation = torch.from_numpy(statistics.mean), torch.from_numpy(statistics.deviation)
+        self._steps = torch.arange(-context_length, horizon)
 
     def __len__(self) -> int:
         return int(self.ends[-1])
@@ -243,14 +239,14 @@ class Windows:
         """Return the windows of these numbers (B,)."""
         series, cutoffs = self.locate(index)
         begin, end = self.panel.indptr[series], self.panel.indptr[series + 1]
-        rows = self._tensor(begin + cutoffs)[:, None] + self._steps  # (B, L + H)
-        inside = (rows >= self._tensor(begin)[:, None]) & (rows < self._tensor(end)[:, None])
+        rows = torch.from_numpy(begin + cutoffs)[:, None] + self._steps  # (B, L + H)
+        inside = (rows >= torch.from_numpy(begin)[:, None]) & (rows < torch.from_numpy(end)[:, None])
         rows = rows.clamp_(0, len(self._values) - 1)
         values = self._values[rows]  # (B, L + H, C)
         mask = inside[..., None] & ~values.isnan()
         values.masked_fill_(~mask, 0.0)
         context = self.context_length
-        chosen = self._tensor(series)
+        chosen = torch.from_numpy(series)
         return Batch(
             context=values[:, :context],
             context_mask=mask[:, :context],
@@ -268,11 +264,7 @@ class Windows:
         """Return (B, L + H, F) calendar fields, also of steps outside the series."""
         steps = cutoffs[:, None] + np.arange(-self.context_length, self.horizon)
         stamps = self.panel.stamps(series[:, None], steps)
-        return self._tensor(calendar(stamps, self.calendar_fields, self.panel.schema.zone))
-
-    def _tensor(self, array: np.ndarray) -> torch.Tensor:
-        """Return an array as a tensor on the device, sharing its memory on a CPU."""
-        return torch.from_numpy(array).to(self.device)
+        return torch.from_numpy(calendar(stamps, self.calendar_fields, self.panel.schema.zone))
 
 
 def _gather(columns: torch.Tensor, rows: torch.Tensor, inside: torch.Tensor) -> torch.Tensor | None:

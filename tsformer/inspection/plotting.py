@@ -219,7 +219,11 @@ def _style(axis: Axes, title: str, time: pd.Index) -> None:
     if isinstance(time, pd.DatetimeIndex):
         locator = AutoDateLocator(minticks=3, maxticks=8)
         axis.xaxis.set_major_locator(locator)
-        axis.xaxis.set_major_formatter(ConciseDateFormatter(locator, tz=time.tz))
+        formatter = ConciseDateFormatter(locator, tz=time.tz)
+        # Days with their month: by default 29 30 31 Jan, as if all were January.
+        formatter.formats[2] = formatter.zero_formats[2] = formatter.zero_formats[3] = "%d %b"
+        formatter.offset_formats[2] = "%Y"
+        axis.xaxis.set_major_formatter(formatter)
     else:
         axis.xaxis.set_major_locator(MaxNLocator(integer=True))
 

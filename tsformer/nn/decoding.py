@@ -66,9 +66,10 @@ def training_outputs(
     memory
         Of the batch; its scale restores target units.
     """
-    truth, truth_missing = model.target_patches(batch, model.scaler(batch))  # (R, M, W)
-    rows, n_patches = truth.shape[:2]
+    n_patches = -(-batch.target.shape[1] // model.config.patch_length)
     memory = model.encode(batch, n_patches)
+    truth, truth_missing = model.target_patches(batch, memory.scale)  # (R, M, W)
+    rows = truth.shape[0]
     if teacher_forcing < 1:
         keep = torch.rand(rows, n_patches, device=truth.device) < teacher_forcing  # (R, M)
         given = (truth, truth_missing) if teacher_forcing > 0 else None

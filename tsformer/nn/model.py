@@ -84,8 +84,8 @@ class ForecastTransformer(nn.Module):
 
     def forward(self, batch: Batch) -> torch.Tensor:
         """Teacher-forced outputs for every patch of the target: (R, M, W), or (R, M, W, Q) with quantiles."""
-        patches, missing = self.target_patches(batch, self.scaler(batch))  # (R, M, W)
-        memory = self.encode(batch, patches.shape[1])
+        memory = self.encode(batch, -(-batch.target.shape[1] // self.config.patch_length))
+        patches, missing = self.target_patches(batch, memory.scale)  # (R, M, W)
         inputs = torch.cat([memory.start, patches[:, :-1]], 1)  # (R, M, W)
         flags = torch.cat([memory.start_missing, missing[:, :-1]], 1)
         return self.head(self.decode(inputs, flags, memory))
