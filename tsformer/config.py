@@ -56,6 +56,10 @@ class ModelConfig:
         ``timestamp_encoding``.
     quantiles
         Levels of the quantile head, in increasing order and with 0.5 among them; empty for a point head.
+    known_sizes, observed_sizes, static_sizes
+        Levels of each covariate of that role, 0 for numbers.
+    n_targets
+        Targets that known covariates have an effect on.
 
     Raises
     ------
@@ -70,6 +74,10 @@ class ModelConfig:
     n_channels: int = 1
     calendar_sizes: tuple[int, ...] = ()
     quantiles: tuple[float, ...] = ()
+    known_sizes: tuple[int, ...] = ()
+    observed_sizes: tuple[int, ...] = ()
+    static_sizes: tuple[int, ...] = ()
+    n_targets: int = 1
     d_model: int = 64
     nhead: int = 4
     num_encoder_layers: int = 2
@@ -91,6 +99,7 @@ class ModelConfig:
             "season_length",
             "max_decoder_length",
             "n_channels",
+            "n_targets",
             "d_model",
             "nhead",
             "num_encoder_layers",

@@ -13,11 +13,13 @@ import torch
 
 from tsformer.config import ModelConfig
 from tsformer.data.panel import Panel, Schema
-from tsformer.data.windows import SeriesStatistics, Windows
+from tsformer.data.windows import CovariateScales, SeriesStatistics, Windows
 from tsformer.nn.decoding import forecast
 from tsformer.nn.model import ForecastTransformer
 from tsformer.persistence import read_model, write_model
 
+# Arrays of a panel that a file keeps of the history, beside its starts.
+HISTORY = ("values", "indptr", "known", "observed", "static")
 # Bytes of activations that one batch of a forecast may take.
 BATCH_BYTES = 2**28
 
@@ -45,6 +47,8 @@ class FittedModel:
         (N,) ids of the training series.
     statistics
         Mean and deviation of their training rows.
+    scales
+        Of the covariates, from the training rows.
     calendar_fields
         Calendar fields that the network reads.
     tail
@@ -55,6 +59,7 @@ class FittedModel:
     schema: Schema
     ids: np.ndarray
     statistics: SeriesStatistics
+    scales: CovariateScales
     calendar_fields: tuple[str, ...] = ()
     tail: Panel | None = None
 
@@ -104,13 +109,14 @@ class FittedModel:
                 f"(any horizon), or with a longer prediction_length"
             )
         windows = Windows(
-            panel,
+            panel.with_levels_of(self.schema),
             series,
             cutoffs,
             context_length=config.context_length,
-            horizon=horizon if self.calendar_fields else 0,  # the calendar alone looks ahead
+            horizon=horizon if self.calendar_fields or config.known_sizes else 0,  # they alone look ahead
             statistics=self.statistics_of(panel),
             calendar_fields=self.calendar_fields,
+            scales=self.scales,
         )
         size = batch_size or batch_limit(config, panel.n_channels)
         network = self.network.to(device)
@@ -140,6 +146,7 @@ class FittedModel:
         tensors = {f"model.{name}": tensor for name, tensor in self.network.state_dict().items()}
         tensors["statistics.mean"] = torch.from_numpy(self.statistics.mean)
         tensors["statistics.deviation"] = torch.from_numpy(self.statistics.deviation)
+        tensors |= {f"scales.{role}": torch.from_numpy(scale) for role, scale in self.scales._asdict().items()}
         metadata: dict[str, Any] = {
             "about": about,
             "config": {field.name: getattr(config, field.name) for field in fields(config)},
@@ -149,8 +156,8 @@ class FittedModel:
             "calendar_fields": self.calendar_fields,
         }
         if include_history and self.tail is not None:
-            tensors["history.values"] = torch.from_numpy(self.tail.values)
-            tensors["history.indptr"] = torch.from_numpy(self.tail.indptr)
+            for name in HISTORY:
+                tensors[f"history.{name}"] = torch.from_numpy(getattr(self.tail, name))
             tensors["history.start"] = torch.from_numpy(self.tail.start.astype(np.int64))
             metadata["start_dtype"] = str(self.tail.start.dtype)
         return write_model(path, tensors, metadata)
@@ -175,7 +182,9 @@ class FittedModel:
         tail = None
         if "history.values" in tensors:
             start = tensors["history.start"].numpy().astype(metadata["start_dtype"])
-            tail = Panel(tensors["history.values"].numpy(), tensors["history.indptr"].numpy(), start, ids, schema)
+            kept = {name: tensors[f"history.{name}"].numpy() for name in HISTORY}
+            tail = Panel(start=start, ids=ids, schema=schema, **kept)
         statistics = SeriesStatistics(tensors["statistics.mean"].numpy(), tensors["statistics.deviation"].numpy())
-        fitted = cls(network.eval(), schema, ids, statistics, tuple(metadata["calendar_fields"]), tail)
+        scales = CovariateScales(*(tensors[f"scales.{role}"].numpy() for role in CovariateScales._fields))
+        fitted = cls(network.eval(), schema, ids, statistics, scales, tuple(metadata["calendar_fields"]), tail)
         return fitted, metadata["about"]

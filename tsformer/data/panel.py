@@ -251,3 +251,16 @@ def frame_ids(panel: Panel, series: np.ndarray) -> pd.Index:
     schema = panel.schema
     ids = restore_ids(panel.ids, schema.id_dtype, schema.id_levels, schema.id_levels_dtype, schema.id_ordered)
     return ids.take(series)
+
+
+def static_frame(panel: Panel) -> pd.DataFrame:
+    """Return the static covariates of a panel as a frame, one row an id (N rows)."""
+    covariates = panel.schema.of_role("static")
+    columns: dict[Label, Any] = {panel.schema.id_col: frame_ids(panel, np.arange(panel.n_series))}
+    for covariate, numbers in zip(covariates, panel.static.T, strict=True):
+        if covariate.levels is None:
+            columns[covariate.name] = numbers
+        else:
+            levels = np.array([*covariate.levels, None], dtype=object)  # None, the last, where the number is missing
+            columns[covariate.name] = levels[np.nan_to_num(numbers, nan=-1).astype(np.int64)]
+    return pd.DataFrame(columns)

@@ -62,7 +62,8 @@ class InstanceScaler(nn.Module):
         variance = torch.where(mask, (x - mean).square(), 0.0).sum(1, keepdim=True) / count.clamp(min=1)
         deviation = batch.series_deviation.unsqueeze(1)
         scale = torch.where(seen, (variance + (FLOOR * deviation).square()).sqrt(), deviation)
-        return Scale(self._location(x, mask, mean), scale)
+        # The scale is a unit: no gradient, which a flat context would make infinite.
+        return Scale(self._location(x, mask, mean), scale.detach())
 
     def _location(self, x: torch.Tensor, mask: torch.Tensor, mean: torch.Tensor) -> torch.Tensor:
         """Centre of the window, (B, 1, C)."""
@@ -73,6 +74,16 @@ class InstanceScaler(nn.Module):
             return _masked_mean(x[:, season], mask[:, season], mean)
         last = mask.cumsum(1).argmax(1, keepdim=True)  # the first place where the count is complete
         return torch.where(mask.any(1, keepdim=True), x.gather(1, last), mean)
+
+
+def series_unit(batch: Batch) -> torch.Tensor:
+    """Deviation of each series (B, 1, C), target units; of its context where training did not see it."""
+    x, mask = batch.context, batch.context_mask
+    count = mask.sum(1, keepdim=True).clamp(min=1)
+    mean = _masked_mean(x, mask, torch.zeros_like(x[:, :1]))
+    variance = torch.where(mask, (x - mean).square(), 0.0).sum(1, keepdim=True) / count
+    deviation = batch.series_deviation.unsqueeze(1)
+    return torch.where(deviation > 0, deviation, variance.sqrt())
 
 
 def _masked_mean(x: torch.Tensor, mask: torch.Tensor, otherwise: torch.Tensor) -> torch.Tensor:
