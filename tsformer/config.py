@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, Literal, get_args
 
@@ -149,6 +149,8 @@ class TrainingConfig:
         Levels for ``loss="quantile"``.
     validation_size
         Last part of the rows by time, as a share or a number of steps; 0: no validation.
+    calibrate
+        Give intervals their coverage by the errors on the validation rows (conformal prediction).
     max_steps_per_epoch
         An epoch is one pass over all windows, at most this many batches; in small data several passes, 50 batches.
     patience
@@ -165,6 +167,7 @@ class TrainingConfig:
     loss: Loss | Callable[..., Any] = "mae"
     quantiles: tuple[float, ...] = DEFAULT_QUANTILES
     validation_size: float | int = 0.1
+    calibrate: bool = False
     batch_size: int = 64
     max_steps_per_epoch: int = 250
     max_epochs: int = 10
@@ -193,6 +196,7 @@ class TrainingConfig:
         check_number("teacher_forcing_ratio", self.teacher_forcing_ratio, minimum=0.0, maximum=1.0)
         check_number("teacher_forcing_share", self.teacher_forcing_share, minimum=0.0, maximum=1.0)
         check_bool("detach_rollout", self.detach_rollout)
+        check_bool("calibrate", self.calibrate)
         check_number("learning_rate", self.learning_rate, above=0.0)
         check_number("weight_decay", self.weight_decay, minimum=0.0)
         for name in ("validation_size", "warmup"):
@@ -212,6 +216,16 @@ class TrainingConfig:
             raise ValueError(
                 f"patience={self.patience} stops training on the validation error, but validation_size=0 leaves "
                 f"no rows to measure it on: set validation_size (0.1, say), or patience=None to train to the end"
+            )
+        if self.calibrate and not self.validation_size:
+            raise ValueError(
+                "calibrate=True measures errors on the validation rows, and validation_size=0 leaves none: "
+                "set validation_size (0.1, say), or calibrate=False"
+            )
+        if self.calibrate and self.loss == "quantile" and not quantile_pairs(levels):
+            raise ValueError(
+                f"calibrate=True needs quantiles that are the two ends of an interval, such as 0.1 and 0.9, "
+                f"got {list(levels)}"
             )
 
 
@@ -271,6 +285,17 @@ def check_choices(config: ModelConfig | TrainingConfig) -> None:
             options = ", ".join(map(repr, CHOICES[field.name]))
             extra = " or a callable" if field.name == "loss" else ""
             raise ValueError(f"{field.name}={value!r} is not one of {options}{extra}")
+
+
+def quantile_pairs(levels: Sequence[float]) -> dict[float, tuple[int, int]]:
+    """Return the coverage in percent of each pair of quantiles q and 1 - q, and their places; narrowest first."""
+    place = {round(float(q), 9): number for number, q in enumerate(levels)}
+    pairs = {
+        round(100 * (1 - 2 * q), 6): (number, place[round(1 - q, 9)])
+        for q, number in place.items()
+        if q < 0.5 and round(1 - q, 9) in place
+    }
+    return dict(sorted(pairs.items()))
 
 
 def check_quantiles(name: str, levels: object) -> tuple[float, ...]:

@@ -22,6 +22,7 @@ from tsformer.data.loaders import evaluation_loader, split_rows, training_loader
 from tsformer.data.panel import Panel, check_trainable, to_frame, to_panel
 from tsformer.data.time_features import calendar_fields, calendar_sizes
 from tsformer.data.windows import Windows, series_statistics, training_runs, validation_cutoffs
+from tsformer.evaluation.arrays import rows_at
 from tsformer.evaluation.scoring import scaled_mae
 from tsformer.fitted import FittedModel, batch_limit
 from tsformer.intervals import check_levels, interpolate, interval_columns
@@ -30,6 +31,8 @@ from tsformer.resolve import Lengths, resolve_lengths
 
 # Validation windows beyond this many change the error by less than an epoch does.
 MAX_VALIDATION_WINDOWS = 1000
+# Forecast values that calibration holds at a time, half a gigabyte: very wide data are calibrated on fewer windows.
+CALIBRATION_NUMBERS = 2**26
 
 
 class TransformerForecaster(BaseEstimator):
@@ -74,6 +77,9 @@ class TransformerForecaster(BaseEstimator):
         Levels of ``loss="quantile"``; 0.5 is added where it is missing.
     validation_size
         Last part of the rows by time (share or steps) that chooses the best epoch.
+    calibrate
+        Give intervals their coverage by the errors on those rows (conformal prediction): a point forecast gets
+        intervals, those of ``loss="quantile"`` are corrected.
     batch_size, max_steps_per_epoch, max_epochs, max_steps, max_time, patience
         Extent of the training; ``max_time`` in seconds. ``max_steps`` takes the place of ``max_epochs``.
     optimizer, learning_rate, weight_decay, schedule, warmup, gradient_clip_val, accumulate_grad_batches
@@ -149,6 +155,7 @@ class TransformerForecaster(BaseEstimator):
         loss: str | Callable[..., Any] = "mae",
         quantiles: Sequence[float] = DEFAULT_QUANTILES,
         validation_size: float | int = 0.1,
+        calibrate: bool = False,
         batch_size: int = 64,
         max_steps_per_epoch: int = 250,
         max_epochs: int = 10,
@@ -201,6 +208,7 @@ class TransformerForecaster(BaseEstimator):
         self.loss = loss
         self.quantiles = quantiles
         self.validation_size = validation_size
+        self.calibrate = calibrate
         self.batch_size = batch_size
         self.max_steps_per_epoch = max_steps_per_epoch
         self.max_epochs = max_epochs
@@ -281,6 +289,7 @@ class TransformerForecaster(BaseEstimator):
         validation = None
         if training_config.validation_size and len(held_out[0]):
             validation = evaluation_loader(Windows(panel, *held_out, **cut), batch_limit(config, panel.n_channels))
+        errors_of = self._calibration_windows(panel, train_end, training_config) if self.calibrate else None
 
         # 3. Weights: the seed is set before the first is drawn.
         seed = self._seed()
@@ -305,7 +314,10 @@ class TransformerForecaster(BaseEstimator):
             )
 
         # 4. What forecasting needs.
-        self._take(FittedModel(model, panel.schema, panel.ids, statistics, fields_, panel.tail(config.context_length)))
+        fitted = FittedModel(model, panel.schema, panel.ids, statistics, fields_, panel.tail(config.context_length))
+        if errors_of is not None:
+            fitted = fitted.calibrated(panel, *errors_of, device=self._device())
+        self._take(fitted)
         self.rollout_length_ = lengths.rollout_length
         self.history_ = pd.DataFrame(rows)
         return self
@@ -353,6 +365,24 @@ class TransformerForecaster(BaseEstimator):
         )
         return ModelConfig(**chosen)
 
+    def _calibration_windows(
+        self, panel: Panel, train_end: np.ndarray, training: TrainingConfig
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return series, cut-offs (B,) and truth (B, H, C) of windows on the validation rows, evenly spaced."""
+        horizon = self.prediction_length
+        numbers = horizon * panel.n_channels * (len(training.quantiles) if training.loss == "quantile" else 1)
+        limit = min(MAX_VALIDATION_WINDOWS, max(1, CALIBRATION_NUMBERS // numbers))
+        # Up to the last row: the first steps of a window that the data do not hold whole count as well.
+        series, cutoffs = validation_cutoffs(panel.lengths, train_end, 1, limit)
+        truth = rows_at(panel, series, cutoffs, horizon)
+        varies = series_statistics(panel).deviation > 0  # (N, C): errors on constants have no unit
+        if not (np.isfinite(truth) & varies[series, None]).any():
+            raise ValueError(
+                "calibrate=True measures errors on the validation rows, the last ones of each series, and none of "
+                "them has an observed value of a target that varies: raise validation_size, or set calibrate=False"
+            )
+        return series, cutoffs, truth
+
     def _seed(self) -> int:
         """Return the seed of this fit."""
         state = self.random_state
@@ -392,9 +422,10 @@ class TransformerForecaster(BaseEstimator):
         horizon
             Steps; any number. None: ``prediction_length``.
         quantiles
-            Levels in (0, 1); columns ``-lo-80`` for 0.1, ``-median``, ``-hi-80`` for 0.9. Needs ``loss="quantile"``.
+            Levels in (0, 1); columns ``-lo-80`` for 0.1, ``-median``, ``-hi-80`` for 0.9. Needs ``calibrate=True`` or
+            ``loss="quantile"``.
         level
-            Coverage of central intervals in percent, such as ``[80, 95]``. Needs ``loss="quantile"``.
+            Coverage of central intervals in percent, such as ``[80, 95]``. Needs the same.
         batch_size
             Windows forecast at a time; None: as many as fit in a quarter of a gigabyte.
 
@@ -464,13 +495,19 @@ class TransformerForecaster(BaseEstimator):
         """
         check_is_fitted(self, "model_")
         wanted = interval_columns(quantiles, level)
-        check_levels(wanted, self.model_.head.levels)
+        calibration = self._fitted.calibration
+        check_levels(wanted, self.model_.head.levels, is_calibrated=calibration is not None)
         values = self._fitted.forecast(  # (B, H, C, Q)
             panel, series, cutoffs, horizon, batch_size=batch_size, device=self._device()
         )
         levels = self._fitted.levels
-        intervals = {suffix: interpolate(values, levels, q) for suffix, q in wanted.items()}
-        return {"": values[..., levels.index(0.5)]} | intervals
+        point = values[..., levels.index(0.5)]
+        if wanted and calibration is not None:
+            scale = self._fitted.scales(panel, series, cutoffs)  # (B, 1, C)
+            if not self.model_.head.levels:
+                return {"": point} | {suffix: calibration.quantile(point, scale, q) for suffix, q in wanted.items()}
+            values = calibration.adjust(values, levels, scale)
+        return {"": point} | {suffix: interpolate(values, levels, q) for suffix, q in wanted.items()}
 
     def _history(self, X: Any) -> Panel:
         """Return what the caller forecasts from or scores on, held to the data of the fit."""

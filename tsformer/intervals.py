@@ -27,8 +27,8 @@ def interval_columns(quantiles: Sequence[float] | None, level: Sequence[float] |
     return columns
 
 
-def check_levels(wanted: dict[str, float], levels: tuple[float, ...]) -> None:
-    """Refuse quantiles that a head has not learned.
+def check_levels(wanted: dict[str, float], levels: tuple[float, ...], *, is_calibrated: bool = False) -> None:
+    """Refuse quantiles that a head has not learned and calibration does not give.
 
     Parameters
     ----------
@@ -36,14 +36,20 @@ def check_levels(wanted: dict[str, float], levels: tuple[float, ...]) -> None:
         Suffixes and levels, of `interval_columns`.
     levels
         Those that were trained, in increasing order; empty for a point head.
+    is_calibrated
+        Whether the errors of a point head are known.
 
     Raises
     ------
     ValueError
         When there are none, or one wanted lies outside them.
     """
+    if not levels and is_calibrated:
+        return
     if wanted and not levels:
-        raise ValueError("quantiles and intervals need a model trained with loss='quantile'; this one is not")
+        raise ValueError(
+            "quantiles and intervals need a model fitted with calibrate=True or loss='quantile'; this one is not"
+        )
     outside = [q for q in wanted.values() if not levels[0] <= q <= levels[-1]]
     if outside:
         raise ValueError(
