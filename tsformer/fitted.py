@@ -77,6 +77,7 @@ class FittedModel:
         *,
         batch_size: int | None = None,
         device: torch.device | str = "cpu",
+        given: np.ndarray | None = None,
     ) -> np.ndarray:
         """Forecast windows of a panel from the rows before their cut-offs.
 
@@ -90,6 +91,8 @@ class FittedModel:
             H, steps.
         batch_size
             Windows forecast at a time; None: by memory.
+        given
+            (B, H, C) target units: future values to go on from, NaN where the model decides; None: all its own.
 
         Returns
         -------
@@ -122,7 +125,8 @@ class FittedModel:
         out = np.empty((len(series), horizon, panel.n_channels, len(self.levels)))
         for begin in range(0, len(series), size):
             index = np.arange(begin, min(begin + size, len(series)))
-            values = forecast(network, windows.batch(index).to(device), horizon)
+            known = None if given is None else torch.from_numpy(given[index]).to(device)
+            values = forecast(network, windows.batch(index).to(device), horizon, known)
             out[index] = (values if values.ndim == 4 else values.unsqueeze(-1)).cpu().numpy()
         return out
 

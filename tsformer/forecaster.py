@@ -18,6 +18,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from tsformer import __version__
 from tsformer.config import DEFAULT_QUANTILES, ModelConfig, TrainingConfig, check_integer, check_quantiles
 from tsformer.data.frequency import season_length as usual_season_length
+from tsformer.data.future import given_values
 from tsformer.data.loaders import evaluation_loader, split_rows, training_loader
 from tsformer.data.panel import Panel, check_trainable, to_frame, to_panel
 from tsformer.data.time_features import calendar_fields, calendar_sizes
@@ -411,6 +412,7 @@ class TransformerForecaster(BaseEstimator):
         quantiles: Sequence[float] | None = None,
         level: Sequence[float] | float | None = None,
         batch_size: int | None = None,
+        given: Any = None,
     ) -> pd.DataFrame | pd.Series:
         """Forecast the steps after the last row of each series.
 
@@ -428,6 +430,10 @@ class TransformerForecaster(BaseEstimator):
             Coverage of central intervals in percent, such as ``[80, 95]``. Needs the same.
         batch_size
             Windows forecast at a time; None: as many as fit in a quarter of a gigabyte.
+        given
+            Future values of targets that are known or assumed, in the layout of the data and matched by id, stamp and
+            column name; what is NaN or not there is forecast. The decoder goes on from them, and they are in the
+            output as they are.
 
         Returns
         -------
@@ -437,7 +443,8 @@ class TransformerForecaster(BaseEstimator):
         Raises
         ------
         ValueError
-            For a history that does not fit the training data, or levels the model has not learned.
+            For a history that does not fit the training data, levels the model has not learned, or given values that
+            are no steps of the forecast.
         NotFittedError
             Before ``fit``.
         """
@@ -449,8 +456,9 @@ class TransformerForecaster(BaseEstimator):
         if panel is None:
             raise ValueError("this model was saved without its history: give predict the history to forecast from")
         windows = np.arange(panel.n_series), panel.lengths
+        known = None if given is None else given_values(panel, given, horizon)
         columns = self.forecast_columns(
-            panel, *windows, horizon, quantiles=quantiles, level=level, batch_size=batch_size
+            panel, *windows, horizon, quantiles=quantiles, level=level, batch_size=batch_size, given=known
         )
         return to_frame(panel, columns, name=type(self).__name__)
 
@@ -485,8 +493,18 @@ class TransformerForecaster(BaseEstimator):
         quantiles: Sequence[float] | None = None,
         level: Sequence[float] | float | None = None,
         batch_size: int | None = None,
+        given: np.ndarray | None = None,
     ) -> dict[str, np.ndarray]:
-        """Forecast windows as `forecast_windows` does, with the quantiles and intervals of `predict`.
+        """Forecast windows as `forecast_windows` does, with the quantiles, intervals and given values of `predict`.
+
+        Parameters
+        ----------
+        panel, series, cutoffs, horizon
+            As in `forecast_windows`.
+        quantiles, level, batch_size
+            As in `predict`.
+        given
+            (B, H, C) target units, NaN where the model decides; None: everywhere.
 
         Returns
         -------
@@ -498,12 +516,14 @@ class TransformerForecaster(BaseEstimator):
         calibration = self._fitted.calibration
         check_levels(wanted, self.model_.head.levels, is_calibrated=calibration is not None)
         values = self._fitted.forecast(  # (B, H, C, Q)
-            panel, series, cutoffs, horizon, batch_size=batch_size, device=self._device()
+            panel, series, cutoffs, horizon, batch_size=batch_size, device=self._device(), given=given
         )
         levels = self._fitted.levels
         point = values[..., levels.index(0.5)]
         if wanted and calibration is not None:
             scale = self._fitted.scales(panel, series, cutoffs)  # (B, 1, C)
+            if given is not None:
+                scale = np.where(np.isnan(given), scale, 0.0)  # what is given has no error
             if not self.model_.head.levels:
                 return {"": point} | {suffix: calibration.quantile(point, scale, q) for suffix, q in wanted.items()}
             values = calibration.adjust(values, levels, scale)

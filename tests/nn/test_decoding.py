@@ -48,7 +48,7 @@ def test_cached_is_teacher_forced_on_the_same_values(make_model, make_batch, pos
     with torch.no_grad():
         memory = model.encode(batch, 24 // model.config.patch_length)
         truth = model.target_patches(batch, memory.scale)
-        keep = torch.ones(truth[0].shape[:2], dtype=torch.bool)
+        keep = torch.ones(*truth[0].shape[:2], 1, dtype=torch.bool)
         cached = rollout(model, memory, keep.shape[1], given=truth, keep=keep)
         torch.testing.assert_close(cached, model(batch), **exact(dtype))
 
