@@ -232,7 +232,7 @@ class TrainingConfig:
 def check_integer(name: str, value: object, *, minimum: int) -> int:
     """Return ``value`` as an int of at least ``minimum``, or say what is wrong with it."""
     # numpy integers count; True does not.
-    if isinstance(value, bool) or not hasattr(value, "__index__"):
+    if _is_bool(value) or not hasattr(value, "__index__"):
         raise TypeError(f"{name} must be a whole number, got {value!r} of type {type(value).__name__}")
     number = int(value.__index__())
     if number < minimum:
@@ -251,7 +251,7 @@ def check_number(
 ) -> float:
     """Return ``value`` as a float inside the bounds, or say what is wrong with it."""
     try:
-        if isinstance(value, (bool, str)):
+        if isinstance(value, str) or _is_bool(value):
             raise TypeError
         number = float(value)  # type: ignore[arg-type]
     except TypeError:
@@ -270,9 +270,14 @@ def check_number(
 
 def check_bool(name: str, value: object) -> bool:
     """Return ``value`` if it is a bool, or say that it is not."""
-    if not isinstance(value, bool) and type(value).__name__ != "bool_":
+    if not _is_bool(value):
         raise TypeError(f"{name} must be True or False, got {value!r}")
     return bool(value)
+
+
+def _is_bool(value: object) -> bool:
+    """Whether a value is True or False, numpy's among them."""
+    return type(value).__name__ in ("bool", "bool_")
 
 
 def check_choices(config: ModelConfig | TrainingConfig) -> None:

@@ -17,6 +17,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from tsformer import __version__
 from tsformer.config import DEFAULT_QUANTILES, ModelConfig, TrainingConfig, check_integer, check_quantiles
+from tsformer.data.frames import Restore, as_it_is, to_pandas
 from tsformer.data.frequency import season_length as usual_season_length
 from tsformer.data.future import given_values
 from tsformer.data.loaders import evaluation_loader, split_rows, training_loader
@@ -26,7 +27,7 @@ from tsformer.data.windows import Windows, series_statistics, training_runs, val
 from tsformer.evaluation.arrays import rows_at
 from tsformer.evaluation.scoring import scaled_mae
 from tsformer.fitted import FittedModel, batch_limit
-from tsformer.intervals import check_levels, interpolate, interval_columns
+from tsformer.intervals import check_levels, check_names, interpolate, interval_columns
 from tsformer.nn.model import ForecastTransformer
 from tsformer.resolve import Lengths, resolve_lengths
 
@@ -123,6 +124,7 @@ class TransformerForecaster(BaseEstimator):
     """
 
     prefix_consistent = True  # a shorter forecast is the beginning of a longer one
+    _restore: Restore  # how a forecast without a history goes out
 
     def __init__(
         self,
@@ -256,8 +258,11 @@ class TransformerForecaster(BaseEstimator):
             Before any training, for parameters or data that cannot work; during it when the loss becomes NaN.
         """
         self._training_config()  # what is wrong with the parameters comes before what is wrong with the data
+        X, restore = to_pandas(X)
         panel = to_panel(X, freq=self.freq, id_col=self.id_col, time_col=self.time_col, target_cols=self.target_cols)
-        return self.fit_panel(panel)
+        self.fit_panel(panel)
+        self._restore = restore
+        return self
 
     def fit_panel(self, panel: Panel) -> TransformerForecaster:
         """Train on a panel; ``fit`` without the way in from a frame."""
@@ -391,12 +396,16 @@ class TransformerForecaster(BaseEstimator):
             return int(np.random.SeedSequence().generate_state(1)[0])
         if isinstance(state, np.random.RandomState):  # scikit-learn's convention; a copy, so that it is not advanced
             return int(deepcopy(state).randint(2**31 - 1))
-        return check_integer("random_state", state, minimum=0)
+        seed = check_integer("random_state", state, minimum=0)
+        if seed >= 2**64:
+            raise ValueError(f"random_state must be below 2**64, got {seed}")
+        return seed
 
     def _take(self, fitted: FittedModel) -> None:
         """Show what was fitted as attributes."""
         config = fitted.network.config
         self._fitted = fitted
+        self._restore = as_it_is  # ``fit`` knows what frame the data were
         self.model_ = fitted.network
         self.context_length_, self.patch_length_ = config.context_length, config.patch_length
         self.season_length_ = config.season_length
@@ -413,7 +422,7 @@ class TransformerForecaster(BaseEstimator):
         level: Sequence[float] | float | None = None,
         batch_size: int | None = None,
         given: Any = None,
-    ) -> pd.DataFrame | pd.Series:
+    ) -> Any:
         """Forecast the steps after the last row of each series.
 
         Parameters
@@ -438,7 +447,8 @@ class TransformerForecaster(BaseEstimator):
         Returns
         -------
         DataFrame or Series
-            Target units, in the caller's layout (see the documentation of frames).
+            Target units, in the caller's layout (see the documentation of frames) and of the library that ``X`` is of
+            (without ``X``: that the training data were of; after `load` pandas).
 
         Raises
         ------
@@ -452,15 +462,17 @@ class TransformerForecaster(BaseEstimator):
         horizon = check_integer("horizon", self.prediction_length if horizon is None else horizon, minimum=1)
         if batch_size is not None:
             check_integer("batch_size", batch_size, minimum=1)
+        X, restore = (None, self._restore) if X is None else to_pandas(X)
         panel = self._fitted.tail if X is None else self._history(X)
         if panel is None:
             raise ValueError("this model was saved without its history: give predict the history to forecast from")
         windows = np.arange(panel.n_series), panel.lengths
+        check_names(interval_columns(quantiles, level), self.targets_)
         known = None if given is None else given_values(panel, given, horizon)
         columns = self.forecast_columns(
             panel, *windows, horizon, quantiles=quantiles, level=level, batch_size=batch_size, given=known
         )
-        return to_frame(panel, columns, name=type(self).__name__)
+        return restore(to_frame(panel, columns, name=type(self).__name__))
 
     def forecast_windows(self, panel: Panel, series: np.ndarray, cutoffs: np.ndarray, horizon: int) -> np.ndarray:
         """Forecast windows of a panel from the rows before their cut-offs.
@@ -532,7 +544,8 @@ class TransformerForecaster(BaseEstimator):
     def _history(self, X: Any) -> Panel:
         """Return what the caller forecasts from or scores on, held to the data of the fit."""
         schema = self._fitted.schema
-        if schema.layout == "array" and np.ndim(X) == 2:
+        X, _ = to_pandas(X)
+        if schema.layout == "array" and np.ndim(X) == 2 and not isinstance(X, pd.DataFrame):
             validate_data(self, X, reset=False, skip_check_array=True)  # scikit-learn's words for a wrong width
         return to_panel(X, schema=schema)
 

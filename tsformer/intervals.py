@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,7 @@ def interval_columns(quantiles: Sequence[float] | None, level: Sequence[float] |
         width = round(abs(200 * q - 100), 6)
         columns["-median" if q == 0.5 else f"-{'lo' if q < 0.5 else 'hi'}-{width:g}"] = q
     if level is not None:
-        coverages: list[Any] = [level] if np.isscalar(level) else list(level)  # type: ignore[arg-type]
+        coverages: list[Any] = [level] if np.ndim(level) == 0 else list(level)  # type: ignore[arg-type]
         for given in coverages:
             coverage = check_number("level", given)
             if not 1 <= coverage < 100:
@@ -25,6 +25,17 @@ def interval_columns(quantiles: Sequence[float] | None, level: Sequence[float] |
             columns[f"-lo-{coverage:g}"] = round(0.5 - coverage / 200, 10)
             columns[f"-hi-{coverage:g}"] = round(0.5 + coverage / 200, 10)
     return columns
+
+
+def check_names(wanted: Iterable[str], targets: Sequence[Any]) -> None:
+    """Refuse suffixes that make a column of one target look like another target."""
+    for target in targets:
+        for suffix in wanted:
+            if f"{target}{suffix}" in targets:
+                raise ValueError(
+                    f"the target {target}{suffix} has the name that the forecast of {target!r} gives to a column: "
+                    f"rename that target"
+                )
 
 
 def check_levels(wanted: dict[str, float], levels: tuple[float, ...], *, is_calibrated: bool = False) -> None:
