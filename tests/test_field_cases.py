@@ -96,6 +96,21 @@ def test_values_infinite(small, make_panel):
         small().fit(frame)
 
 
+def test_values_sparse_counts(trained):
+    rng = np.random.default_rng(5)
+    weeks = pd.date_range("2021-01-04", periods=156, freq="W-MON")
+    shares = {"s5": 0.05, "s20": 0.2, "s40": 0.4, "s60": 0.6}
+    frame = pd.concat(
+        pd.DataFrame({"unique_id": name, "ds": weeks, "y": (rng.random(156) < share) * rng.integers(1, 5, 156)})
+        for name, share in shares.items()
+    )
+    forecast = trained(8, max_steps=40, context_length=52, patch_length=4).fit(frame).predict()
+    most = frame.groupby("unique_id")["y"].max()
+    of_each = forecast.groupby("unique_id")[NAME]
+    assert np.isfinite(forecast[NAME]).all() and (of_each.max() < 3 * most).all()
+    assert ((of_each.mean() >= -0.5) & (of_each.mean() <= most)).all()
+
+
 # ------------------------------------------------------------------ time
 
 
@@ -278,6 +293,41 @@ def test_dtype_with_missing_integers(small, make_panel):
     pd.testing.assert_frame_equal(small(5).fit(nullable).predict(), small(5).fit(frame).predict())
 
 
+@pytest.mark.parametrize("zone", [None, "Europe/Amsterdam"])
+def test_dtypes_of_pyarrow(small, make_panel, zone):
+    pa = pytest.importorskip("pyarrow")
+    frame = make_panel({"s1": 100.0, "s2": 60.0}, n=90)
+    frame["ds"] = frame["ds"].dt.as_unit("us").dt.tz_localize(zone)
+    types = {"unique_id": pa.string(), "ds": pa.timestamp("us", zone), "y": pa.float64()}
+    backed = frame.astype({name: pd.ArrowDtype(kind) for name, kind in types.items()})
+    backed.loc[[20, 21], "y"], frame.loc[[20, 21], "y"] = pd.NA, np.nan
+    forecaster, expected = small(5).fit(backed), small(5).fit(frame).predict()
+    forecast = forecaster.predict()
+    assert forecast["ds"].dtype == backed["ds"].dtype
+    assert len(forecast.merge(backed, on="unique_id")) == len(forecast) * 90
+    assert forecast[NAME].dtype == np.float64
+    pd.testing.assert_frame_equal(forecast.astype(expected.dtypes), expected)
+    # Any mix: another dtype at predict, and in what is given.
+    pd.testing.assert_frame_equal(forecaster.predict(frame), expected)
+    given = expected.head(2).rename(columns={NAME: "y"}).assign(y=7.0)
+    scenario = forecaster.predict(given=given.astype(backed.dtypes))
+    np.testing.assert_array_equal(scenario[NAME], forecaster.predict(frame, given=given)[NAME])
+
+
+def test_dtypes_of_single_and_double_precision(small, make_panel):
+    frame = make_panel({"s1": 100.0, "s2": 60.0}, n=90)
+    one, two = (small(5, max_steps=20).fit(frame.astype({"y": t})).predict()[NAME] for t in ("float32", "float64"))
+    np.testing.assert_allclose(one, two, rtol=1e-4)
+
+
+def test_dates_as_people_write_them(small, make_panel):
+    frame = make_panel({"s1": 100.0}, n=90)
+    expected = small(5).fit(frame).predict()
+    for form in ("%Y-%m-%d", "%d/%m/%Y", "%m/%d/%Y", "%d.%m.%Y", "%Y%m%d"):
+        forecast = small(5).fit(frame.assign(ds=frame.ds.dt.strftime(form))).predict()
+        assert list(forecast["ds"]) == list(expected["ds"]), form
+
+
 def test_wide_columns_in_another_order(trained, wave):
     index = pd.date_range("2024-01-01", periods=120)
     frame = pd.DataFrame(
@@ -377,6 +427,37 @@ def test_callers_frame_is_not_touched(small, make_panel):
     pd.testing.assert_frame_equal(frame, copy)
     assert frame.attrs == copy.attrs and targets == ["y"]
     pd.testing.assert_frame_equal(one.predict(), small(5, target_cols=targets).fit(frame).predict())
+
+
+def test_one_column_has_one_role(small, make_panel):
+    frame = make_panel({"s1": 100.0}, n=60)
+    for roles, column in [
+        (dict(id_col="ds"), "'ds' cannot be both id and time"),
+        (dict(target_cols="unique_id"), "'unique_id' cannot be both id and target"),
+        (dict(id_col="none", target_cols=["y", "ds"]), "'ds' cannot be both time and target"),
+    ]:
+        with pytest.raises(ValueError, match=column):
+            small(5, **roles).fit(frame)
+
+
+def test_errors_are_in_our_words(small, wave):
+    with pytest.raises(ValueError, match=r"random_state must be below 2\*\*64"):
+        small(random_state=2**70).fit(wave(90))
+    with pytest.raises(TypeError, match="path must be the name of a .safetensors file, got None"):
+        tsformer.load(None)
+    with pytest.raises(TypeError, match="name must be that of a data set, such as 'air_quality', got None"):
+        tsformer.load_dataset(None)
+
+
+def test_a_frame_where_arrays_were(small, wave):
+    values = np.stack([wave(90), wave(90)], axis=1)
+    forecaster = small(5).fit(values)
+    frame = pd.DataFrame(values, columns=["p", "q"])
+    for wrong in (frame, frame.assign(r=1.0)):
+        with pytest.raises(ValueError, match=r"fitted on an array, whose channels are \['y0', 'y1'\]: give an array"):
+            forecaster.predict(wrong)
+    named = frame.set_axis(["y1", "y0"], axis=1)
+    np.testing.assert_array_equal(forecaster.predict(named), forecaster.predict(values[:, ::-1]))
 
 
 # ------------------------------------------------------------------ files and clutter

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from tsformer.config import quantile_pairs
 from tsformer.metrics import divide
 
 # Coverages in percent that split conformal keeps margins of; others lie between them.
@@ -138,6 +139,14 @@ class ConformalCalibration:
         reach = self._margin(level, forecast.shape[1]) * scale  # (B, H, C)
         return forecast - reach, forecast + reach
 
+    def quantile(self, forecast: np.ndarray, scale: np.ndarray | float, q: float) -> np.ndarray:
+        """Return quantile q of a point forecast (B, H, C): the end of a central interval; of 0.5 the forecast."""
+        coverage = round(abs(200 * q - 100), 6)
+        if not coverage:
+            return forecast
+        low, high = self.interval(forecast, scale, coverage)
+        return low if q < 0.5 else high
+
     def adjust(self, quantiles: np.ndarray, quantile_levels: Sequence[float], scale: np.ndarray | float) -> np.ndarray:
         """Return quantile forecasts whose central intervals are calibrated.
 
@@ -203,16 +212,11 @@ class ConformalCalibration:
 
 
 def _pairs(quantile_levels: Sequence[float]) -> dict[float, tuple[int, int]]:
-    """Return the coverage in percent of each pair of quantiles q and 1 - q, and their places; narrowest first."""
-    place = {round(float(q), 9): number for number, q in enumerate(quantile_levels)}
-    pairs = {
-        round(100 * (1 - 2 * q), 6): (number, place[round(1 - q, 9)])
-        for q, number in place.items()
-        if q < 0.5 and round(1 - q, 9) in place
-    }
+    """Return the pairs of `quantile_pairs`, one at least."""
+    pairs = quantile_pairs(quantile_levels)
     if not pairs:
         raise ValueError(f"no two of the quantiles {tuple(quantile_levels)} are the ends of a central interval")
-    return dict(sorted(pairs.items()))
+    return pairs
 
 
 def _margins(scores: np.ndarray, levels: Sequence[float]) -> np.ndarray:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, Literal, get_args
 
@@ -158,6 +158,8 @@ class TrainingConfig:
         Levels for ``loss="quantile"``.
     validation_size
         Last part of the rows by time, as a share or a number of steps; 0: no validation.
+    calibrate
+        Give intervals their coverage by the errors on the validation rows (conformal prediction).
     max_steps_per_epoch
         An epoch is one pass over all windows, at most this many batches; in small data several passes, 50 batches.
     patience
@@ -174,6 +176,7 @@ class TrainingConfig:
     loss: Loss | Callable[..., Any] = "mae"
     quantiles: tuple[float, ...] = DEFAULT_QUANTILES
     validation_size: float | int = 0.1
+    calibrate: bool = False
     batch_size: int = 64
     max_steps_per_epoch: int = 250
     max_epochs: int = 10
@@ -202,6 +205,7 @@ class TrainingConfig:
         check_number("teacher_forcing_ratio", self.teacher_forcing_ratio, minimum=0.0, maximum=1.0)
         check_number("teacher_forcing_share", self.teacher_forcing_share, minimum=0.0, maximum=1.0)
         check_bool("detach_rollout", self.detach_rollout)
+        check_bool("calibrate", self.calibrate)
         check_number("learning_rate", self.learning_rate, above=0.0)
         check_number("weight_decay", self.weight_decay, minimum=0.0)
         for name in ("validation_size", "warmup"):
@@ -222,12 +226,22 @@ class TrainingConfig:
                 f"patience={self.patience} stops training on the validation error, but validation_size=0 leaves "
                 f"no rows to measure it on: set validation_size (0.1, say), or patience=None to train to the end"
             )
+        if self.calibrate and not self.validation_size:
+            raise ValueError(
+                "calibrate=True measures errors on the validation rows, and validation_size=0 leaves none: "
+                "set validation_size (0.1, say), or calibrate=False"
+            )
+        if self.calibrate and self.loss == "quantile" and not quantile_pairs(levels):
+            raise ValueError(
+                f"calibrate=True needs quantiles that are the two ends of an interval, such as 0.1 and 0.9, "
+                f"got {list(levels)}"
+            )
 
 
 def check_integer(name: str, value: object, *, minimum: int) -> int:
     """Return ``value`` as an int of at least ``minimum``, or say what is wrong with it."""
     # numpy integers count; True does not.
-    if isinstance(value, bool) or not hasattr(value, "__index__"):
+    if _is_bool(value) or not hasattr(value, "__index__"):
         raise TypeError(f"{name} must be a whole number, got {value!r} of type {type(value).__name__}")
     number = int(value.__index__())
     if number < minimum:
@@ -246,7 +260,7 @@ def check_number(
 ) -> float:
     """Return ``value`` as a float inside the bounds, or say what is wrong with it."""
     try:
-        if isinstance(value, (bool, str)):
+        if isinstance(value, str) or _is_bool(value):
             raise TypeError
         number = float(value)  # type: ignore[arg-type]
     except TypeError:
@@ -265,9 +279,14 @@ def check_number(
 
 def check_bool(name: str, value: object) -> bool:
     """Return ``value`` if it is a bool, or say that it is not."""
-    if not isinstance(value, bool) and type(value).__name__ != "bool_":
+    if not _is_bool(value):
         raise TypeError(f"{name} must be True or False, got {value!r}")
     return bool(value)
+
+
+def _is_bool(value: object) -> bool:
+    """Whether a value is True or False, numpy's among them."""
+    return type(value).__name__ in ("bool", "bool_")
 
 
 def check_choices(config: ModelConfig | TrainingConfig) -> None:
@@ -280,6 +299,17 @@ def check_choices(config: ModelConfig | TrainingConfig) -> None:
             options = ", ".join(map(repr, CHOICES[field.name]))
             extra = " or a callable" if field.name == "loss" else ""
             raise ValueError(f"{field.name}={value!r} is not one of {options}{extra}")
+
+
+def quantile_pairs(levels: Sequence[float]) -> dict[float, tuple[int, int]]:
+    """Return the coverage in percent of each pair of quantiles q and 1 - q, and their places; narrowest first."""
+    place = {round(float(q), 9): number for number, q in enumerate(levels)}
+    pairs = {
+        round(100 * (1 - 2 * q), 6): (number, place[round(1 - q, 9)])
+        for q, number in place.items()
+        if q < 0.5 and round(1 - q, 9) in place
+    }
+    return dict(sorted(pairs.items()))
 
 
 def check_quantiles(name: str, levels: object) -> tuple[float, ...]:

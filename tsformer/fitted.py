@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +11,11 @@ import numpy as np
 import pandas as pd
 import torch
 
+from tsformer.calibration import ConformalCalibration
 from tsformer.config import ModelConfig
 from tsformer.data.panel import Panel, Schema
 from tsformer.data.windows import CovariateScales, SeriesStatistics, Windows
+from tsformer.metrics import divide
 from tsformer.nn.decoding import forecast
 from tsformer.nn.model import ForecastTransformer
 from tsformer.persistence import read_model, write_model
@@ -53,6 +55,8 @@ class FittedModel:
         Calendar fields that the network reads.
     tail
         The last ``context_length`` rows of each series, to go on from; None: not kept.
+    calibration
+        What gives intervals their coverage; None: not calibrated.
     """
 
     network: ForecastTransformer
@@ -62,6 +66,7 @@ class FittedModel:
     scales: CovariateScales
     calendar_fields: tuple[str, ...] = ()
     tail: Panel | None = None
+    calibration: ConformalCalibration | None = None
 
     @property
     def levels(self) -> tuple[float, ...]:
@@ -77,6 +82,7 @@ class FittedModel:
         *,
         batch_size: int | None = None,
         device: torch.device | str = "cpu",
+        given: np.ndarray | None = None,
     ) -> np.ndarray:
         """Forecast windows of a panel from the rows before their cut-offs.
 
@@ -90,6 +96,8 @@ class FittedModel:
             H, steps.
         batch_size
             Windows forecast at a time; None: by memory.
+        given
+            (B, H, C) target units: future values to go on from, NaN where the model decides; None: all its own.
 
         Returns
         -------
@@ -123,9 +131,59 @@ class FittedModel:
         out = np.empty((len(series), horizon, panel.n_channels, len(self.levels)))
         for begin in range(0, len(series), size):
             index = np.arange(begin, min(begin + size, len(series)))
-            values = forecast(network, windows.batch(index).to(device), horizon)
+            known = None if given is None else torch.from_numpy(given[index]).to(device)
+            values = forecast(network, windows.batch(index).to(device), horizon, known)
             out[index] = (values if values.ndim == 4 else values.unsqueeze(-1)).cpu().numpy()
         return out
+
+    def window_scales(self, panel: Panel, series: np.ndarray, cutoffs: np.ndarray) -> np.ndarray:
+        """Return the scale of windows as the network sees them, (B, 1, C) float64, target units."""
+        config = self.network.config
+        windows = Windows(
+            panel,
+            series,
+            cutoffs,
+            context_length=config.context_length,
+            horizon=0,
+            statistics=self.statistics_of(panel),
+        )
+        size = batch_limit(config, panel.n_channels)
+        out = np.empty((len(series), 1, panel.n_channels))
+        for begin in range(0, len(series), size):
+            index = np.arange(begin, min(begin + size, len(series)))
+            out[index] = self.network.scaler(windows.batch(index)).scale.numpy()
+        return out
+
+    def calibrated(
+        self,
+        panel: Panel,
+        series: np.ndarray,
+        cutoffs: np.ndarray,
+        truth: np.ndarray,
+        *,
+        device: torch.device | str = "cpu",
+    ) -> FittedModel:
+        """Return the model with intervals calibrated by its errors in windows that it was not trained on.
+
+        Parameters
+        ----------
+        panel, series, cutoffs
+            The windows, as in `forecast`.
+        truth
+            (B, H, C) target units, NaN where missing.
+
+        Raises
+        ------
+        ValueError
+            When no window has an observed truth and a scale above 0.
+        """
+        values = self.forecast(panel, series, cutoffs, truth.shape[1], device=device)  # (B, H, C, Q)
+        scale = self.window_scales(panel, series, cutoffs)
+        if self.network.head.levels:
+            calibration = ConformalCalibration.fit_quantiles(truth, values, self.levels, scale)
+        else:
+            calibration = ConformalCalibration.fit(divide(truth - values[..., 0], scale))
+        return replace(self, calibration=calibration)
 
     def statistics_of(self, panel: Panel) -> SeriesStatistics:
         """Scales of the series of a panel, by id.
@@ -160,6 +218,9 @@ class FittedModel:
                 tensors[f"history.{name}"] = torch.from_numpy(getattr(self.tail, name))
             tensors["history.start"] = torch.from_numpy(self.tail.start.astype(np.int64))
             metadata["start_dtype"] = str(self.tail.start.dtype)
+        if self.calibration is not None:
+            arrays = self.calibration.to_arrays()
+            tensors |= {f"calibration.{name}": torch.from_numpy(array) for name, array in arrays.items()}
         return write_model(path, tensors, metadata)
 
     @classmethod
@@ -186,5 +247,12 @@ class FittedModel:
             tail = Panel(start=start, ids=ids, schema=schema, **kept)
         statistics = SeriesStatistics(tensors["statistics.mean"].numpy(), tensors["statistics.deviation"].numpy())
         scales = CovariateScales(*(tensors[f"scales.{role}"].numpy() for role in CovariateScales._fields))
-        fitted = cls(network.eval(), schema, ids, statistics, scales, tuple(metadata["calendar_fields"]), tail)
+        arrays = {
+            name.removeprefix("calibration."): t.numpy()
+            for name, t in tensors.items()
+            if name.startswith("calibration.")
+        }
+        calibration = ConformalCalibration.from_arrays(arrays) if arrays else None
+        fields_ = tuple(metadata["calendar_fields"])
+        fitted = cls(network.eval(), schema, ids, statistics, scales, fields_, tail, calibration)
         return fitted, metadata["about"]

@@ -17,21 +17,25 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from tsformer import __version__
 from tsformer.config import DEFAULT_QUANTILES, ModelConfig, TrainingConfig, check_integer, check_quantiles
+from tsformer.data.frames import Restore, as_it_is, to_pandas
 from tsformer.data.frequency import season_length as usual_season_length
-from tsformer.data.future import future_frame, with_future
+from tsformer.data.future import future_frame, given_values, with_future
 from tsformer.data.loaders import evaluation_loader, split_rows, training_loader
 from tsformer.data.panel import Panel, check_trainable, static_frame, to_frame, to_panel
 from tsformer.data.series import Schema
 from tsformer.data.time_features import calendar_fields, calendar_sizes
 from tsformer.data.windows import Windows, covariate_scales, series_statistics, training_runs, validation_cutoffs
+from tsformer.evaluation.arrays import rows_at
 from tsformer.evaluation.scoring import scaled_mae
 from tsformer.fitted import FittedModel, batch_limit
-from tsformer.intervals import check_levels, interpolate, interval_columns
+from tsformer.intervals import check_levels, check_names, interpolate, interval_columns
 from tsformer.nn.model import ForecastTransformer
 from tsformer.resolve import Lengths, resolve_lengths
 
 # Validation windows beyond this many change the error by less than an epoch does.
 MAX_VALIDATION_WINDOWS = 1000
+# Forecast values that calibration holds at a time, half a gigabyte: very wide data are calibrated on fewer windows.
+CALIBRATION_NUMBERS = 2**26
 
 
 class TransformerForecaster(BaseEstimator):
@@ -82,6 +86,9 @@ class TransformerForecaster(BaseEstimator):
         Levels of ``loss="quantile"``; 0.5 is added where it is missing.
     validation_size
         Last part of the rows by time (share or steps) that chooses the best epoch.
+    calibrate
+        Give intervals their coverage by the errors on those rows (conformal prediction): a point forecast gets
+        intervals, those of ``loss="quantile"`` are corrected.
     batch_size, max_steps_per_epoch, max_epochs, max_steps, max_time, patience
         Extent of the training; ``max_time`` in seconds. ``max_steps`` takes the place of ``max_epochs``.
     optimizer, learning_rate, weight_decay, schedule, warmup, gradient_clip_val, accumulate_grad_batches
@@ -122,6 +129,8 @@ class TransformerForecaster(BaseEstimator):
     >>> model.fit(wave).predict().shape
     (20, 1)
     """
+
+    _restore: Restore  # how a forecast without a history goes out
 
     @property
     def prefix_consistent(self) -> bool:
@@ -167,6 +176,7 @@ class TransformerForecaster(BaseEstimator):
         loss: str | Callable[..., Any] = "mae",
         quantiles: Sequence[float] = DEFAULT_QUANTILES,
         validation_size: float | int = 0.1,
+        calibrate: bool = False,
         batch_size: int = 64,
         max_steps_per_epoch: int = 250,
         max_epochs: int = 10,
@@ -223,6 +233,7 @@ class TransformerForecaster(BaseEstimator):
         self.loss = loss
         self.quantiles = quantiles
         self.validation_size = validation_size
+        self.calibrate = calibrate
         self.batch_size = batch_size
         self.max_steps_per_epoch = max_steps_per_epoch
         self.max_epochs = max_epochs
@@ -269,7 +280,10 @@ class TransformerForecaster(BaseEstimator):
             Before any training, for parameters or data that cannot work; during it when the loss becomes NaN.
         """
         self._training_config()  # what is wrong with the parameters comes before what is wrong with the data
-        return self.fit_panel(self.read_panel(X))
+        X, restore = to_pandas(X)
+        self.fit_panel(self.read_panel(X))
+        self._restore = restore
+        return self
 
     def read_panel(self, X: Any) -> Panel:
         """Return data as ``fit`` reads them: targets and covariates by the parameters."""
@@ -317,6 +331,7 @@ class TransformerForecaster(BaseEstimator):
         validation = None
         if training_config.validation_size and len(held_out[0]):
             validation = evaluation_loader(Windows(panel, *held_out, **cut), batch_limit(config, panel.n_channels))
+        errors_of = self._calibration_windows(panel, train_end, training_config) if self.calibrate else None
 
         # 3. Weights: the seed is set before the first is drawn.
         seed = self._seed()
@@ -342,7 +357,10 @@ class TransformerForecaster(BaseEstimator):
 
         # 4. What forecasting needs.
         tail = panel.tail(config.context_length)
-        self._take(FittedModel(model, panel.schema, panel.ids, statistics, scales, fields_, tail))
+        fitted = FittedModel(model, panel.schema, panel.ids, statistics, scales, fields_, tail)
+        if errors_of is not None:
+            fitted = fitted.calibrated(panel, *errors_of, device=self._device())
+        self._take(fitted)
         self.rollout_length_ = lengths.rollout_length
         self.history_ = pd.DataFrame(rows)
         return self
@@ -396,6 +414,24 @@ class TransformerForecaster(BaseEstimator):
         )
         return ModelConfig(**chosen)
 
+    def _calibration_windows(
+        self, panel: Panel, train_end: np.ndarray, training: TrainingConfig
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return series, cut-offs (B,) and truth (B, H, C) of windows on the validation rows, evenly spaced."""
+        horizon = self.prediction_length
+        numbers = horizon * panel.n_channels * (len(training.quantiles) if training.loss == "quantile" else 1)
+        limit = min(MAX_VALIDATION_WINDOWS, max(1, CALIBRATION_NUMBERS // numbers))
+        # Up to the last row: the first steps of a window that the data do not hold whole count as well.
+        series, cutoffs = validation_cutoffs(panel.lengths, train_end, 1, limit)
+        truth = rows_at(panel, series, cutoffs, horizon)
+        varies = series_statistics(panel).deviation > 0  # (N, C): errors on constants have no unit
+        if not (np.isfinite(truth) & varies[series, None]).any():
+            raise ValueError(
+                "calibrate=True measures errors on the validation rows, the last ones of each series, and none of "
+                "them has an observed value of a target that varies: raise validation_size, or set calibrate=False"
+            )
+        return series, cutoffs, truth
+
     def _seed(self) -> int:
         """Return the seed of this fit."""
         state = self.random_state
@@ -403,12 +439,16 @@ class TransformerForecaster(BaseEstimator):
             return int(np.random.SeedSequence().generate_state(1)[0])
         if isinstance(state, np.random.RandomState):  # scikit-learn's convention; a copy, so that it is not advanced
             return int(deepcopy(state).randint(2**31 - 1))
-        return check_integer("random_state", state, minimum=0)
+        seed = check_integer("random_state", state, minimum=0)
+        if seed >= 2**64:
+            raise ValueError(f"random_state must be below 2**64, got {seed}")
+        return seed
 
     def _take(self, fitted: FittedModel) -> None:
         """Show what was fitted as attributes."""
         config = fitted.network.config
         self._fitted = fitted
+        self._restore = as_it_is  # ``fit`` knows what frame the data were
         self.model_ = fitted.network
         self.context_length_, self.patch_length_ = config.context_length, config.patch_length
         self.season_length_ = config.season_length
@@ -425,7 +465,8 @@ class TransformerForecaster(BaseEstimator):
         level: Sequence[float] | float | None = None,
         batch_size: int | None = None,
         future: Any = None,
-    ) -> pd.DataFrame | pd.Series:
+        given: Any = None,
+    ) -> Any:
         """Forecast the steps after the last row of each series.
 
         Parameters
@@ -436,25 +477,31 @@ class TransformerForecaster(BaseEstimator):
         horizon
             Steps; any number. None: ``prediction_length``.
         quantiles
-            Levels in (0, 1); columns ``-lo-80`` for 0.1, ``-median``, ``-hi-80`` for 0.9. Needs ``loss="quantile"``.
+            Levels in (0, 1); columns ``-lo-80`` for 0.1, ``-median``, ``-hi-80`` for 0.9. Needs ``calibrate=True`` or
+            ``loss="quantile"``.
         level
-            Coverage of central intervals in percent, such as ``[80, 95]``. Needs ``loss="quantile"``.
+            Coverage of central intervals in percent, such as ``[80, 95]``. Needs the same.
         batch_size
             Windows forecast at a time; None: as many as fit in a quarter of a gigabyte.
         future
             Known covariates of the steps to come: a frame laid out like the history, matched by id, stamp and column
             name. `make_future` returns one to fill.
+        given
+            Future values of targets that are known or assumed, in the layout of the data and matched by id, stamp and
+            column name; what is NaN or not there is forecast. The decoder goes on from them, and they are in the
+            output as they are.
 
         Returns
         -------
         DataFrame or Series
-            Target units, in the caller's layout (see the documentation of frames).
+            Target units, in the caller's layout (see the documentation of frames) and of the library that ``X`` is of
+            (without ``X``: that the training data were of; after `load` pandas).
 
         Raises
         ------
         ValueError
-            For a history that does not fit the training data, levels the model has not learned, or a ``future`` that
-            lacks ids, steps, columns or values: it lists them.
+            For a history that does not fit the training data, levels the model has not learned, a ``future`` that
+            lacks ids, steps, columns or values (it lists them), or given values that are no steps of the forecast.
         NotFittedError
             Before ``fit``.
         """
@@ -462,8 +509,11 @@ class TransformerForecaster(BaseEstimator):
         horizon = check_integer("horizon", self.prediction_length if horizon is None else horizon, minimum=1)
         if batch_size is not None:
             check_integer("batch_size", batch_size, minimum=1)
+        X, restore = (None, self._restore) if X is None else to_pandas(X)
         panel = self._history(X)
         windows = np.arange(panel.n_series), panel.lengths
+        check_names(interval_columns(quantiles, level), self.targets_)
+        known = None if given is None else given_values(panel, given, horizon)
         columns = self.forecast_columns(
             self._with_future(panel, future, horizon),
             *windows,
@@ -471,8 +521,9 @@ class TransformerForecaster(BaseEstimator):
             quantiles=quantiles,
             level=level,
             batch_size=batch_size,
+            given=known,
         )
-        return to_frame(panel, columns, name=type(self).__name__)
+        return restore(to_frame(panel, columns, name=type(self).__name__))
 
     def make_future(self, X: Any = None, horizon: int | None = None) -> pd.DataFrame:
         """Return the frame of known covariates that ``predict`` needs, to fill.
@@ -540,8 +591,18 @@ class TransformerForecaster(BaseEstimator):
         quantiles: Sequence[float] | None = None,
         level: Sequence[float] | float | None = None,
         batch_size: int | None = None,
+        given: np.ndarray | None = None,
     ) -> dict[str, np.ndarray]:
-        """Forecast windows as `forecast_windows` does, with the quantiles and intervals of `predict`.
+        """Forecast windows as `forecast_windows` does, with the quantiles, intervals and given values of `predict`.
+
+        Parameters
+        ----------
+        panel, series, cutoffs, horizon
+            As in `forecast_windows`.
+        quantiles, level, batch_size
+            As in `predict`.
+        given
+            (B, H, C) target units, NaN where the model decides; None: everywhere.
 
         Returns
         -------
@@ -550,13 +611,21 @@ class TransformerForecaster(BaseEstimator):
         """
         check_is_fitted(self, "model_")
         wanted = interval_columns(quantiles, level)
-        check_levels(wanted, self.model_.head.levels)
+        calibration = self._fitted.calibration
+        check_levels(wanted, self.model_.head.levels, is_calibrated=calibration is not None)
         values = self._fitted.forecast(  # (B, H, C, Q)
-            panel, series, cutoffs, horizon, batch_size=batch_size, device=self._device()
+            panel, series, cutoffs, horizon, batch_size=batch_size, device=self._device(), given=given
         )
         levels = self._fitted.levels
-        intervals = {suffix: interpolate(values, levels, q) for suffix, q in wanted.items()}
-        return {"": values[..., levels.index(0.5)]} | intervals
+        point = values[..., levels.index(0.5)]
+        if wanted and calibration is not None:
+            scale = self._fitted.window_scales(panel, series, cutoffs)  # (B, 1, C)
+            if given is not None:
+                scale = np.where(np.isnan(given), scale, 0.0)  # what is given has no error
+            if not self.model_.head.levels:
+                return {"": point} | {suffix: calibration.quantile(point, scale, q) for suffix, q in wanted.items()}
+            values = calibration.adjust(values, levels, scale)
+        return {"": point} | {suffix: interpolate(values, levels, q) for suffix, q in wanted.items()}
 
     def _history(self, X: Any) -> Panel:
         """Return what the caller forecasts from or scores on, held to the data of the fit; None: their end."""
@@ -565,7 +634,8 @@ class TransformerForecaster(BaseEstimator):
             if tail is None:
                 raise ValueError("this model was saved without its history: give it the history to forecast from, X")
             return tail
-        if schema.layout == "array" and np.ndim(X) == 2:
+        X, _ = to_pandas(X)
+        if schema.layout == "array" and np.ndim(X) == 2 and not isinstance(X, pd.DataFrame):
             validate_data(self, X, reset=False, skip_check_array=True)  # scikit-learn's words for a wrong width
         return to_panel(X, schema=schema, static=self._static_of(X))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,7 @@ def interval_columns(quantiles: Sequence[float] | None, level: Sequence[float] |
         width = round(abs(200 * q - 100), 6)
         columns["-median" if q == 0.5 else f"-{'lo' if q < 0.5 else 'hi'}-{width:g}"] = q
     if level is not None:
-        coverages: list[Any] = [level] if np.isscalar(level) else list(level)  # type: ignore[arg-type]
+        coverages: list[Any] = [level] if np.ndim(level) == 0 else list(level)  # type: ignore[arg-type]
         for given in coverages:
             coverage = check_number("level", given)
             if not 1 <= coverage < 100:
@@ -27,8 +27,19 @@ def interval_columns(quantiles: Sequence[float] | None, level: Sequence[float] |
     return columns
 
 
-def check_levels(wanted: dict[str, float], levels: tuple[float, ...]) -> None:
-    """Refuse quantiles that a head has not learned.
+def check_names(wanted: Iterable[str], targets: Sequence[Any]) -> None:
+    """Refuse suffixes that make a column of one target look like another target."""
+    for target in targets:
+        for suffix in wanted:
+            if f"{target}{suffix}" in targets:
+                raise ValueError(
+                    f"the target {target}{suffix} has the name that the forecast of {target!r} gives to a column: "
+                    f"rename that target"
+                )
+
+
+def check_levels(wanted: dict[str, float], levels: tuple[float, ...], *, is_calibrated: bool = False) -> None:
+    """Refuse quantiles that a head has not learned and calibration does not give.
 
     Parameters
     ----------
@@ -36,14 +47,20 @@ def check_levels(wanted: dict[str, float], levels: tuple[float, ...]) -> None:
         Suffixes and levels, of `interval_columns`.
     levels
         Those that were trained, in increasing order; empty for a point head.
+    is_calibrated
+        Whether the errors of a point head are known.
 
     Raises
     ------
     ValueError
         When there are none, or one wanted lies outside them.
     """
+    if not levels and is_calibrated:
+        return
     if wanted and not levels:
-        raise ValueError("quantiles and intervals need a model trained with loss='quantile'; this one is not")
+        raise ValueError(
+            "quantiles and intervals need a model fitted with calibrate=True or loss='quantile'; this one is not"
+        )
     outside = [q for q in wanted.values() if not levels[0] <= q <= levels[-1]]
     if outside:
         raise ValueError(

@@ -24,7 +24,7 @@ def write_model(path: str | os.PathLike[str], tensors: dict[str, torch.Tensor], 
     ValueError
         When the folder does not exist, or something in ``metadata`` is no JSON.
     """
-    path = Path(path)
+    path = _as_path(path)
     if path.suffix != ".safetensors":
         path = path.with_name(path.name + ".safetensors")
     if path.is_dir():
@@ -55,7 +55,7 @@ def read_model(path: str | os.PathLike[str]) -> tuple[dict[str, torch.Tensor], d
     ValueError
         When there is no such file, or it is no model of this library.
     """
-    path = Path(path)
+    path = _as_path(path)
     if not path.is_file():
         raise ValueError(f"there is no model at {path.absolute()}")
     try:
@@ -73,6 +73,13 @@ def read_model(path: str | os.PathLike[str]) -> tuple[dict[str, torch.Tensor], d
         return tensors, json.loads(header["tsformer"])
     except (KeyError, json.JSONDecodeError) as error:
         raise ValueError(f"{path.absolute()} is damaged: its description cannot be read ({error})") from None
+
+
+def _as_path(path: object) -> Path:
+    """Return the name of a file as a path."""
+    if not isinstance(path, (str, os.PathLike)):
+        raise TypeError(f"path must be the name of a .safetensors file, got {path!r} of type {type(path).__name__}")
+    return Path(path)
 
 
 def _plain(value: object) -> Any:

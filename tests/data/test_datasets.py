@@ -160,3 +160,20 @@ def test_a_file_without_rows(tmp_path):
     (tmp_path / "x.csv").write_text("day,sold\n")
     with pytest.raises(ValueError, match="has no rows"):
         datasets.read_table(tmp_path / "x.csv")
+
+
+def test_a_file_without_header(tmp_path):
+    for number, first in enumerate(("2024-01-01,1.5,1.5", "1,10", "01/01/2024 10:00,3", "0.5,-1e3")):
+        path = tmp_path / f"{number}.csv"
+        path.write_text(f"{first}\n{first}\n")
+        with pytest.raises(ValueError, match="has no header: its first row is .* Add a row with the names"):
+            read_table(path)
+
+
+def test_day_first_dates(tmp_path):
+    path = tmp_path / "days.csv"
+    path.write_text("date,y\n" + "".join(f"{d:02d}/01/2024,{d}\n" for d in range(1, 20)))
+    assert read_table(path)["ds"].tolist() == pd.date_range("2024-01-01", periods=19).tolist()
+    path.write_text("date,y\n13/01/2024,1\n01/13/2024,2\n")
+    with pytest.raises(ValueError, match="'date' holds '01/13/2024', .* write all of them alike"):
+        read_table(path, time="date")

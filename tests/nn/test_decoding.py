@@ -48,7 +48,7 @@ def test_cached_is_teacher_forced_on_the_same_values(make_model, make_batch, pos
     with torch.no_grad():
         memory = model.encode(batch, 24 // model.config.patch_length)
         truth = model.target_patches(batch, memory.scale)
-        keep = torch.ones(truth[0].shape[:2], dtype=torch.bool)
+        keep = torch.ones(*truth[0].shape[:2], 1, dtype=torch.bool)
         cached = rollout(model, memory, keep.shape[1], given=truth, keep=keep)
         torch.testing.assert_close(cached, model(batch), **exact(dtype))
 
@@ -147,3 +147,21 @@ def test_scheduled_sampling_feeds_both(make_model, make_batch):
     same_as_free = (mixed[:, 1] - free[:, 1]).abs().amax(1) < 1e-9
     assert (same_as_forced ^ same_as_free).all()
     assert 0.3 < same_as_forced.double().mean() < 0.7
+
+
+@pytest.mark.parametrize("changes", CASES, ids=str)
+def test_given_values_are_fed_as_the_truth_is(make_model, make_batch, changes):
+    model = make_model(**changes).double()
+    batch = make_batch(context=model.config.context_length, calendar=bool(model.config.calendar_sizes), missing=0)
+    with torch.no_grad():
+        memory = model.encode(batch, 24 // model.config.patch_length)
+        forced = memory.scale.restore(model.patching.join(model.head.point(model(batch)), 3))  # teacher-forced
+    free = forecast(model, batch, 24)
+    given = batch.target.clone()
+    given[:, 16:] = torch.nan
+    values = forecast(model, batch, 24, given)
+    median = values if values.ndim == 3 else values[..., 1]
+    torch.testing.assert_close(median[:, :16], batch.target[:, :16], atol=0, rtol=0)
+    step = slice(16, 16 + min(8, model.config.patch_length))  # the first patch that follows from given ones alone
+    torch.testing.assert_close(median[:, step], forced[:, step])
+    torch.testing.assert_close(forecast(model, batch, 24, torch.full_like(given, torch.nan)), free)

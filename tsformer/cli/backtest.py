@@ -11,7 +11,7 @@ import pandas as pd
 
 from tsformer.cli import report, runs
 from tsformer.cli.compose import Settings, to_yaml
-from tsformer.cli.experiment import OURS, build, model_and_config
+from tsformer.cli.experiment import OURS, build, interval_levels, model_and_config
 from tsformer.cli.split import Config, panel_of, read_data
 from tsformer.config import check_integer
 from tsformer.data.axis import show_stamp
@@ -108,12 +108,10 @@ def _baselines(config: Config, targets: list[Any], horizon: int) -> dict[str, An
 
 
 def _levels(forecaster: TransformerForecaster) -> list[float] | None:
-    """Return the coverages in percent that a forecaster learns quantiles for: 80 and 95, or the widest."""
-    if forecaster.loss != "quantile":
-        return None
-    levels = [round(float(q), 9) for q in forecaster.quantiles]
-    coverage = sorted({round(100 - 200 * q, 6) for q in levels if q < 0.5 and round(1 - q, 9) in levels})
-    return [c for c in coverage if c in (80, 95)] or coverage[-1:] or None
+    """Return the coverages in percent that a forecaster, fitted or not, will have: 80 and 95, or the widest."""
+    if forecaster.loss == "quantile":
+        return interval_levels(forecaster.quantiles, None)
+    return [80, 95] if forecaster.calibrate else None
 
 
 def _describe(config: Config, panel: Panel, windows: int, step: int, horizon: int) -> str:

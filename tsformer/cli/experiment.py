@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
+from tsformer.calibration import ConformalCalibration
 from tsformer.cli import report, runs
 from tsformer.cli.compose import Settings, read_yaml, to_yaml
 from tsformer.cli.split import Config, Split, read_future, split_rows_of
-from tsformer.config import check_bool, check_integer
+from tsformer.config import check_bool, check_integer, quantile_pairs
 from tsformer.data.series import ROLES
 from tsformer.evaluation.benchmarks import Scores, evaluate_long_horizon, evaluate_windows, fit_baselines
 from tsformer.forecaster import TransformerForecaster, load
@@ -135,10 +137,13 @@ def _train_on_everything(forecaster: TransformerForecaster, split: Split) -> Tra
     """Return one trained on all rows, for as many steps as were best when some were held out."""
     steps = int(report.best_epoch(forecaster)["step"])
     again = TransformerForecaster(
-        **(forecaster.get_params(deep=False) | dict(validation_size=0, patience=None, max_steps=steps))
+        **(forecaster.get_params(deep=False) | dict(validation_size=0, calibrate=False, patience=None, max_steps=steps))
     )
     print(f"Training again on all rows, {steps} steps")
-    return again.fit_panel(split.panel)
+    again.fit_panel(split.panel)
+    # No rows are left to measure errors on: those of the first model stand for those of the second.
+    again._fitted = replace(again._fitted, calibration=forecaster._fitted.calibration)
+    return again
 
 
 def _baselines(config: Config, split: Split) -> dict[str, Any]:
@@ -193,17 +198,23 @@ def _save(forecaster: TransformerForecaster, config: Config, folder: Path) -> No
 def write_forecast(
     forecaster: TransformerForecaster, history: Any, horizon: int, folder: Path, future: pd.DataFrame | None = None
 ) -> pd.DataFrame:
-    """Forecast from the last row of a history, with intervals where the model has learned them; draw it, too."""
+    """Forecast from the last row of a history, with intervals where the model has them; draw it, too."""
     from tsformer.inspection.plotting import plot_forecast  # matplotlib: a second that nothing before needs
 
-    levels = forecaster.model_.head.levels
-    coverage = sorted({round(100 - 200 * q, 6) for q in levels if q < 0.5 and round(1 - q, 9) in levels})
-    shown = [c for c in coverage if c in (80, 95)] or coverage[-1:]
-    forecast = cast(pd.DataFrame, forecaster.predict(history, horizon, level=shown or None, future=future))
+    levels = interval_levels(forecaster.model_.head.levels, forecaster._fitted.calibration)
+    forecast = forecaster.predict(history, horizon, level=levels, future=future)
     runs.write(folder / runs.FORECAST, lambda path: forecast.to_csv(path, index=False))
     figure = plot_forecast(history, forecast, targets=forecaster.targets_)
     runs.write(folder / runs.PICTURE, lambda path: figure.savefig(path, dpi=120))
     return forecast
+
+
+def interval_levels(quantiles: Sequence[float], calibration: ConformalCalibration | None) -> list[float] | None:
+    """Return the coverages in percent to show: 80 and 95 where there are such, or the widest; None: there are none."""
+    if not quantiles and calibration is not None:
+        return [level for level in (80, 95) if level <= calibration.widest] or None
+    coverage = list(quantile_pairs(quantiles))
+    return [level for level in coverage if level in (80, 95)] or coverage[-1:] or None
 
 
 def model_and_config(settings: Settings) -> tuple[Path, Config]:

@@ -100,12 +100,19 @@ def parse_dates(column: pd.Series | pd.Index, name: str) -> pd.Series | pd.Index
         try:
             return cast("pd.Series | pd.Index", pd.to_datetime(column, format="ISO8601"))
         except (ValueError, TypeError):
+            pass
+        try:  # 13/01/2024: a first number above 12 is no month
+            return cast("pd.Series | pd.Index", pd.to_datetime(column, dayfirst=True))
+        except (ValueError, TypeError):
             parsed = pd.to_datetime(column, errors="coerce", utc=True)
     bad = np.flatnonzero(parsed.isna())
     if not bad.size:  # several offsets from UTC, as a CSV of a zone with summer time has them
         return cast("pd.Series | pd.Index", parsed)
     example = column.take(bad[:1]).tolist()[0]
-    raise ValueError(f"{name} holds {example!r}, which is no date like the others: convert it with pandas.to_datetime")
+    raise ValueError(
+        f"{name} holds {example!r}, which is no date like the others: write all of them alike (2024-01-31, say), or "
+        f"convert them with pandas.to_datetime"
+    )
 
 
 def to_wall_time(stamps: np.ndarray, zone: datetime.tzinfo | str) -> np.ndarray:

@@ -67,6 +67,8 @@ def load_dataset(name: str, root: str | os.PathLike[str] | None = None) -> pd.Da
     >>> load_dataset("sine").columns.tolist()
     ['ds', 'y']
     """
+    if not isinstance(name, str):
+        raise TypeError(f"name must be that of a data set, such as 'air_quality', got {name!r}")
     if name == "sine":
         return _sine()
     if name == "air_quality":
@@ -168,12 +170,22 @@ def _read_file(path: Path) -> pd.DataFrame:
                 table = pd.read_csv(path, sep=";", decimal=",")
     except (pd.errors.ParserError, pd.errors.EmptyDataError, UnicodeDecodeError) as error:
         raise ValueError(f"{path} is no CSV table: {error}") from None
+    if all(_is_value(str(name)) for name in table.columns):
+        raise ValueError(
+            f"{path} has no header: its first row is {_names_of(table)}. Add a row with the names of the columns "
+            f"(ds,y for dates and values, say)"
+        )
     if not len(table):
         raise ValueError(f"{path} has no rows")
     first = table.columns[0]
     if first == "Unnamed: 0" and table[first].equals(pd.Series(range(len(table)))):
         table = table.drop(columns=first)  # the row numbers of a frame that was written with its index
     return table
+
+
+def _is_value(name: str) -> bool:
+    """Return whether the name of a column is a number or a date, as the first row of a file without header has them."""
+    return re.fullmatch(r"[-+]?\d[\d.,eE+-]*|\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}.*", name.strip()) is not None
 
 
 def _has_decimal_commas(column: pd.Series) -> bool:

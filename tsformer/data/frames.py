@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Mapping
+from functools import partial
+from typing import Any, Protocol
 
 import numpy as np
 import pandas as pd
 
-Restore = Callable[[Any], Any]
+
+class Restore(Protocol):
+    """The way back to the caller's kind of frame. It can be pickled and holds no rows."""
+
+    def __call__(self, result: Any, same: Mapping[str, str] | None = None) -> Any:
+        """Return a pandas result as the caller's kind; ``same``: new columns that take the dtype of another."""
 
 
 def to_pandas(X: Any, *, time_col: str | None = None) -> tuple[Any, Restore]:
@@ -38,16 +44,16 @@ def to_pandas(X: Any, *, time_col: str | None = None) -> tuple[Any, Restore]:
         When there is no column ``time_col``.
     """
     if X is None or isinstance(X, (pd.DataFrame, pd.Series, np.ndarray, list, tuple)):
-        return X, _as_it_is
+        return X, as_it_is
     import narwhals as nw  # loaded only where another library's frame may be in play
 
     native = nw.from_native(X, pass_through=True, allow_series=True)
     if isinstance(native, nw.LazyFrame):
         raise TypeError(f"X is lazy ({type(X).__name__}): give a frame with rows, for example with .collect()")
     if isinstance(native, nw.Series):
-        return _column_in(native), lambda result: _frame_out(result, native.to_frame())
+        return _column_in(native), partial(_frame_out, like=native.head(0).to_frame())
     if not isinstance(native, nw.DataFrame):
-        return X, _as_it_is
+        return X, as_it_is
     if time_col is not None and time_col not in native.columns:
         raise ValueError(
             f"no time column {time_col!r}, and a frame of type {type(X).__name__} has no index of dates: "
@@ -55,10 +61,10 @@ def to_pandas(X: Any, *, time_col: str | None = None) -> tuple[Any, Restore]:
         )
     columns = {name: _column_in(native[name]) for name in native.columns}
     frame = pd.DataFrame(columns, index=pd.RangeIndex(len(native)), copy=False)
-    return frame, lambda result: _frame_out(result, native)
+    return frame, partial(_frame_out, like=native.head(0))
 
 
-def _as_it_is(result: Any) -> Any:
+def as_it_is(result: Any, same: Mapping[str, str] | None = None) -> Any:
     """Return a result that needs no way back."""
     return result
 
@@ -79,19 +85,19 @@ def _column_in(column: Any) -> pd.Series:
     return pd.Series(values, name=column.name, copy=False)
 
 
-def _frame_out(result: pd.DataFrame | pd.Series, like: Any) -> Any:
+def _frame_out(result: pd.DataFrame | pd.Series, same: Mapping[str, str] | None = None, *, like: Any) -> Any:
     """Return a pandas result as a native frame (a series for a series) of the library that ``like`` is of."""
     if isinstance(result, pd.Series):
-        return _column_out(result, result.name, like).to_native()
-    first, *others = (_column_out(result[name], name, like) for name in result.columns)
+        return _column_out(result, result.name, like.schema.get(result.name), like).to_native()
+    wanted = {name: like.schema.get((same or {}).get(name, name)) for name in result.columns}
+    first, *others = (_column_out(result[name], name, wanted[name], like) for name in result.columns)
     return first.to_frame().with_columns(*others).to_native()  # from_dict would forget the levels of an Enum
 
 
-def _column_out(column: pd.Series, name: Any, like: Any) -> Any:
-    """Return a pandas column as a narwhals series."""
+def _column_out(column: pd.Series, name: Any, wanted: Any, like: Any) -> Any:
+    """Return a pandas column as a narwhals series, of the dtype ``wanted`` where that can hold it."""
     import narwhals as nw
 
-    wanted = like.schema.get(name)
     zone = getattr(column.dtype, "tz", None)
     if zone is not None:
         column = column.dt.tz_convert("UTC").dt.tz_localize(None)

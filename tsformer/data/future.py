@@ -1,4 +1,4 @@
-"""Known covariates of the steps to come: the frame to fill, and its rows put behind the series they belong to."""
+"""The steps to come: known covariates to fill in and put behind each series, and values given for targets."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from tsformer.data.axis import show_stamp
-from tsformer.data.columns import read_ids, read_time, restore_time, time_zone, to_wall_time
+from tsformer.data.columns import read_ids, read_numbers, read_time, restore_time, time_zone, to_wall_time
 from tsformer.data.covariates import SHOWN, encode, warn_unseen
 from tsformer.data.frames import to_pandas
 from tsformer.data.layout import column_of, columns_of
@@ -86,7 +86,7 @@ def with_future(panel: Panel, future: Any, horizon: int) -> Panel:
     frame = to_pandas(future)[0]
     if not isinstance(frame, pd.DataFrame):
         raise TypeError(f"future must be a DataFrame, got {type(future).__name__}")
-    rows, present = _match(panel, frame, horizon)
+    rows, present = _match(panel, frame, horizon, "future")
     found = rows >= 0
     problems = _missing_rows(panel, found, present)
 
@@ -112,18 +112,101 @@ def with_future(panel: Panel, future: Any, horizon: int) -> Panel:
     return longer
 
 
-def _match(panel: Panel, frame: pd.DataFrame, horizon: int) -> tuple[np.ndarray, np.ndarray]:
+def given_values(panel: Panel, given: Any, horizon: int) -> np.ndarray:
+    """Return future values of targets that are known or assumed.
+
+    Parameters
+    ----------
+    panel
+        The history, N series of C channels.
+    given
+        A frame laid out like the history (a Series for a Series), matched by id, stamp and column name; targets and
+        rows may be left out, and values be NaN.
+    horizon
+        H, steps after each series.
+
+    Returns
+    -------
+    np.ndarray
+        (N, H, C) float64, target units; NaN where nothing is given.
+
+    Raises
+    ------
+    TypeError
+        When it is no frame.
+    ValueError
+        For values of unknown ids or of stamps outside the horizon, duplicates, infinite values, or no value at all.
+    """
+    schema = panel.schema
+    frame = to_pandas(given)[0]
+    if isinstance(frame, pd.Series) and panel.n_channels == 1 and schema.time_col is None:
+        frame = frame.to_frame(schema.targets[0])
+    if not isinstance(frame, pd.DataFrame):
+        raise TypeError(f"given must be a DataFrame in the layout of the data, got {type(given).__name__}")
+    places = [place for place, name in enumerate(schema.targets) if name in frame.columns]
+    if not places:
+        raise ValueError(f"given has no column of a target, {list(schema.targets)}; {columns_of(frame)}")
+    names = [schema.targets[place] for place in places]
+    numbers = np.stack([read_numbers(column_of(frame, name, "target", "given"), name) for name in names], axis=1)
+    says_something = ~np.isnan(numbers).all(axis=1)
+    frame, numbers = frame[says_something], numbers[says_something]
+    if not len(frame):
+        raise ValueError("given has no value: give some, or leave it out")
+    if np.isinf(numbers).any():
+        column = names[int(np.argwhere(np.isinf(numbers))[0, 1])]
+        raise ValueError(f"given has infinite values in column {column!r}: replace them by numbers, or by NaN")
+    rows, _ = _match(panel, frame, horizon, "given")
+    found = rows >= 0
+    _check_all_found(panel, frame, rows[found], horizon)
+    values = np.full((*rows.shape, panel.n_channels), np.nan)
+    steps = values[found]
+    steps[:, places] = numbers[rows[found]]
+    values[found] = steps
+    return values
+
+
+def _check_all_found(panel: Panel, frame: pd.DataFrame, rows: np.ndarray, horizon: int) -> None:
+    """Refuse rows of given values that are no steps of the forecast, unknown ids first."""
+    schema = panel.schema
+    others = np.setdiff1d(np.arange(len(frame)), rows)
+    if not others.size:
+        return
+    series = _series_of(panel, frame, "given")[others]
+    if (series < 0).any():
+        unknown = pd.unique(frame[schema.id_col].iloc[others[series < 0]]).tolist()
+        raise ValueError(
+            f"given has values of {len(unknown)} ids that are not in the history, the first: {unknown[0]!r}. "
+            f"Leave them out, or add their history"
+        )
+    column = frame.index if schema.time_col is None else frame[schema.time_col]
+    time = read_time(column.take(others[:1]), "the time of given")
+    length = panel.lengths[series[0]]
+    raise ValueError(
+        f"given has {others.size} rows that are no steps of the forecast, the first: "
+        f"{show_stamp(time.stamps[0], time.zone)}{_of_id(panel, series[0])}. The {horizon} steps go from "
+        f"{_show(panel, series[0], length)} to {_show(panel, series[0], length + horizon - 1)}: leave out the others, "
+        f"or raise horizon"
+    )
+
+
+def _series_of(panel: Panel, frame: pd.DataFrame, what: str) -> np.ndarray:
+    """Return the series (M,) that each row of a frame is of, -1 for an unknown id."""
+    id_col = panel.schema.id_col
+    if panel.schema.layout != "long":
+        return np.zeros(len(frame), dtype=np.int64)
+    ids = read_ids(column_of(frame, id_col, "id", what), f"{id_col!r} of {what}")
+    return pd.Index(panel.ids, dtype=object).get_indexer(pd.Index(ids.values, dtype=object))[ids.codes]
+
+
+def _match(panel: Panel, frame: pd.DataFrame, horizon: int, what: str) -> tuple[np.ndarray, np.ndarray]:
     """Return the row of a frame for each step to come (N, H), -1 where there is none, and which series (N,) it has."""
     schema, grid = panel.schema, panel.grid
     rows, present = np.full((panel.n_series, horizon), -1), np.zeros(panel.n_series, dtype=bool)
-    series = np.zeros(len(frame), dtype=np.int64)
-    if schema.layout == "long":
-        ids = read_ids(column_of(frame, schema.id_col, "id", "future"), f"{schema.id_col!r} of future")
-        series = pd.Index(panel.ids, dtype=object).get_indexer(pd.Index(ids.values, dtype=object))[ids.codes]
-    time = frame.index if schema.time_col is None else column_of(frame, schema.time_col, "time", "future")
+    series = _series_of(panel, frame, what)
+    time = frame.index if schema.time_col is None else column_of(frame, schema.time_col, "time", what)
     if not len(frame):
         return rows, present
-    name = "the index of future" if schema.time_col is None else f"{schema.time_col!r} of future"
+    name = f"the index of {what}" if schema.time_col is None else f"{schema.time_col!r} of {what}"
     stamps, clock = _stamps_like(panel, time, name)
     mine = np.flatnonzero(series >= 0)
     present[series[mine]] = True
@@ -141,7 +224,7 @@ def _match(panel: Panel, frame: pd.DataFrame, horizon: int) -> tuple[np.ndarray,
     if twice.size:
         first = twice[0]
         raise ValueError(
-            f"future has {twice.size} surplus rows that are duplicates, the first: "
+            f"{what} has {twice.size} surplus rows that are duplicates, the first: "
             f"{_show(panel, series[first], panel.lengths[series[first]] + ahead[first])}"
             f"{_of_id(panel, series[first])}. Keep one row of each"
         )

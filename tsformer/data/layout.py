@@ -73,6 +73,11 @@ def read_layout(
     if isinstance(X, pd.Series):
         found = _read_series(X, targets if fitted else None)
     elif isinstance(X, pd.DataFrame):
+        if fitted and fitted[0] == "array" and not set(fitted[1]) <= set(X.columns):
+            raise ValueError(
+                f"the forecaster was fitted on an array, whose channels are {list(fitted[1])}: give an array, or a "
+                f"frame with these columns; {columns_of(X)}"
+            )
         found = _read_frame(X, id_col, time_col, targets, roles or {})
     elif isinstance(X, (np.ndarray, list, tuple)):
         found = _read_array(X, targets if fitted else None)
@@ -155,6 +160,7 @@ def _read_frame(
             )
         if targets is None:
             targets = (_only_number(X, [id_col, time_col, *roles]),)
+        _check_one_role_each({"id": [id_col], "time": [time_col], "target": targets})
         columns = [column_of(X, name, "target") for name in targets]
         time, ids = column_of(X, time_col, "time"), column_of(X, id_col, "id")
         found = Input("long", time, repr(time_col), time_col, ids, tuple(columns), targets)
@@ -169,12 +175,27 @@ def _read_frame(
         targets = tuple(to_label(name) for name in numbers)
         if not targets:
             raise ValueError(f"no numeric column to forecast; {columns_of(X)}")
+    if has_time:
+        _check_one_role_each({"time": [time_col], "target": targets})
     columns = [column_of(X, name, "target") for name in targets]
     if has_time:
         found = Input("wide", column_of(X, time_col, "time"), repr(time_col), time_col, None, tuple(columns), targets)
     else:
         found = _over_index("wide", X.index, columns, targets)
     return found._replace(covariates=covariates)
+
+
+def _check_one_role_each(columns: Mapping[str, Sequence[Label]]) -> None:
+    """Raise a ValueError when a column is two of id, time and target."""
+    role_of: dict[Label, str] = {}
+    for role, names in columns.items():
+        for name in names:
+            if name in role_of:
+                raise ValueError(
+                    f"column {name!r} cannot be both {role_of[name]} and {role}: set id_col, time_col and target_cols "
+                    f"to columns of their own"
+                )
+            role_of[name] = role
 
 
 def _only_number(X: pd.DataFrame, taken: Sequence[Label]) -> Label:

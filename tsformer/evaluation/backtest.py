@@ -16,6 +16,7 @@ from sklearn.base import clone
 from tqdm import tqdm
 
 from tsformer.config import check_integer
+from tsformer.data.frames import to_pandas
 from tsformer.data.panel import Panel
 from tsformer.evaluation.arrays import rows_at
 from tsformer.evaluation.rolling import forecast_frame
@@ -36,7 +37,7 @@ def backtest(
     level: Sequence[float] | float | None = None,
     quantiles: Sequence[float] | None = None,
     progress: bool = True,
-) -> pd.DataFrame:
+) -> Any:
     """Forecast the past from a rolling origin, and put the truth beside it.
 
     Each series has its own cut-offs, ``step`` apart, the last one ``horizon`` steps before its end. A forecast knows
@@ -76,7 +77,7 @@ def backtest(
         ``unique_id``, or as the forecaster names it; of data without ids the target), ``cutoff`` (the last stamp that
         the forecast knows), the time (``ds`` or its name), ``target`` where there are several, ``y``, and for each
         forecaster its column, named after its class or as given, with the suffixes of ``predict``: ``-median``,
-        ``-lo-80``, ``-hi-80``. `backtest_metrics` and utilsforecast read it.
+        ``-lo-80``, ``-hi-80``. `backtest_metrics` and utilsforecast read it. Of the library that ``df`` is of.
 
     Raises
     ------
@@ -102,6 +103,7 @@ def backtest(
     windows = check_integer("windows", windows, minimum=1)
     step = horizon if step is None else check_integer("step", step, minimum=1)
     every = {False: windows, True: 1}[refit] if isinstance(refit, bool) else check_integer("refit", refit, minimum=1)
+    df, restore = to_pandas(df)
     panels = {name: model.read_panel(df) for name, model in forecasters.items()}
     panel = _same_rows(panels)
     origins = rolling_origins(panel.lengths, windows, step, horizon)
@@ -122,7 +124,7 @@ def backtest(
                     bar.update(len(part))
     if (level is not None or quantiles is not None) and columns.keys() == forecasters.keys():
         raise ValueError(f"{', '.join(forecasters)}: point forecasts only, leave out level and quantiles")
-    return _frame(panel, origins, horizon, columns)
+    return restore(_frame(panel, origins, horizon, columns), {"cutoff": panel.schema.time_col or "ds"})
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ from utilsforecast import losses
 
 from tsformer.config import check_integer
 from tsformer.data.columns import read_time, to_wall_time
+from tsformer.data.frames import to_pandas
 from tsformer.data.frequency import season_length as usual_season_length
 from tsformer.data.panel import Panel, to_panel
 from tsformer.metrics import divide
@@ -66,7 +67,7 @@ def backtest_metrics(
     Returns
     -------
     BacktestMetrics
-        The frames ``overall``, ``by_step`` and ``by_series``.
+        The frames ``overall``, ``by_step`` and ``by_series``, of the library that ``frame`` is of.
 
     Raises
     ------
@@ -83,6 +84,7 @@ def backtest_metrics(
     >>> metrics.by_step.query("metric == 'mae'")["RepeatLast"].tolist()
     [1.0, 2.0]
     """
+    frame, restore = to_pandas(frame)
     models = _models(frame, id_col, time_col)
     # 1. What is scored, the series (and target) and step of each row, and the unit of its scaled errors.
     frame = frame.reset_index(drop=True)
@@ -114,11 +116,9 @@ def backtest_metrics(
     key = each.pop("_key")
     each = each.assign(step=key % n_steps + 1, **names.loc[key // n_steps].reset_index(drop=True))
     by_target, heads = of_series[1:], list(models)
-    return BacktestMetrics(
-        by_series.groupby([*by_target, "metric"], observed=True, sort=False)[heads].mean().reset_index(),
-        each.groupby([*by_target, "step", "metric"], observed=True, sort=False)[heads].mean().reset_index(),
-        by_series[[*of_series, "metric", *heads]],
-    )
+    overall = by_series.groupby([*by_target, "metric"], observed=True, sort=False)[heads].mean().reset_index()
+    by_step = each.groupby([*by_target, "step", "metric"], observed=True, sort=False)[heads].mean().reset_index()
+    return BacktestMetrics(*map(restore, (overall, by_step, by_series[[*of_series, "metric", *heads]])))
 
 
 def _models(frame: pd.DataFrame, id_col: str, time_col: str) -> dict[str, list[str]]:

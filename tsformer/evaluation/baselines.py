@@ -10,11 +10,11 @@ from abc import abstractmethod
 from typing import Any, Self
 
 import numpy as np
-import pandas as pd
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from tsformer.config import check_integer
+from tsformer.data.frames import Restore, as_it_is, to_pandas
 from tsformer.data.frequency import season_length
 from tsformer.data.panel import Panel, check_trainable, to_frame, to_panel
 from tsformer.data.windows import series_statistics
@@ -35,6 +35,7 @@ class _Baseline(BaseEstimator):
     id_col: str
     time_col: str
     target_cols: Any
+    _restore: Restore  # how a forecast without a history goes out
 
     def fit(self, X: Any, y: object = None) -> Self:
         """Learn from the training rows.
@@ -51,7 +52,10 @@ class _Baseline(BaseEstimator):
         self
         """
         check_integer("prediction_length", self.prediction_length, minimum=1)
-        return self.fit_panel(self.read_panel(X))
+        X, restore = to_pandas(X)
+        self.fit_panel(self.read_panel(X))
+        self._restore = restore
+        return self
 
     def read_panel(self, X: Any) -> Panel:
         """Return data as ``fit`` reads them, by the parameters."""
@@ -61,13 +65,14 @@ class _Baseline(BaseEstimator):
         """Learn from the training rows, given as a panel."""
         check_trainable(panel)
         self.schema_ = panel.schema
+        self._restore = as_it_is  # ``fit`` knows what frame the data were
         mean, self.deviation_ = series_statistics(panel)
         self.empty_ = mean.mean(axis=0)  # (C,) forecast where the whole look-back is missing
         self._learn(panel)
         self.tail_ = panel.tail(self.look_back_)
         return self
 
-    def predict(self, X: Any = None, horizon: int | None = None) -> pd.DataFrame | pd.Series:
+    def predict(self, X: Any = None, horizon: int | None = None) -> Any:
         """Forecast the steps after the last row.
 
         Parameters
@@ -80,13 +85,14 @@ class _Baseline(BaseEstimator):
         Returns
         -------
         DataFrame or Series
-            In the layout of ``X``, in target units, in a column named after the class (or the targets).
+            In the layout and of the library of ``X``, in target units, in a column named after the class (or targets).
         """
         check_is_fitted(self, "tail_")
         horizon = check_integer("horizon", self.prediction_length if horizon is None else horizon, minimum=1)
+        X, restore = (None, self._restore) if X is None else to_pandas(X)
         panel = self.tail_ if X is None else to_panel(X, schema=self.schema_)
         values = self.forecast_windows(panel, np.arange(panel.n_series), panel.lengths, horizon)
-        return to_frame(panel, {"": values}, name=type(self).__name__)
+        return restore(to_frame(panel, {"": values}, name=type(self).__name__))
 
     def score(self, X: Any, y: object = None) -> float:
         """Return minus the mean scaled MAE on the rows after training.

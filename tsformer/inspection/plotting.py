@@ -20,6 +20,8 @@ from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
+from tsformer.data.frames import to_pandas
+
 INK, FORECAST, TRUTH = "#44546a", "#c8553d", "#2a7f62"
 OTHERS = (INK, TRUTH, "#b8a04a", "#8a6fa8")
 # Columns of intervals, as in ``pm25-lo-80``.
@@ -130,6 +132,7 @@ def plot_backtest(
     ValueError
         When there is nothing to draw, or no such forecaster.
     """
+    frame, by_step = to_pandas(frame)[0], to_pandas(by_step)[0]
     keys = [id_col, "target"] if "target" in frame else [id_col]
     models = [c for c in frame.columns if c not in (*keys, "cutoff", time_col, "y") and not _suffix(c)]
     model = models[0] if model is None and models else model
@@ -265,6 +268,7 @@ def _tracks(
 
 def _as_frame(X: Any, id_col: str, time_col: str) -> pd.DataFrame | None:
     """Return data as a frame with time as its index; ids stay a column."""
+    X, _ = to_pandas(X)
     if X is None:
         return None
     if isinstance(X, np.ndarray):

@@ -24,7 +24,7 @@ def rollout(
     given
         Patches and missing flags, each (R, n_patches, W), to feed instead of the model's own ...
     keep
-        ... where this is True, (R, n_patches) bool.
+        ... where this is True, bool: (R, n_patches, W) by steps, or (R, n_patches, 1) by whole patches.
 
     Returns
     -------
@@ -39,7 +39,7 @@ def rollout(
         outputs.append(output)
         patch, missing = model.head.point(output), None
         if given is not None and keep is not None:
-            forced = keep[:, i, None, None]
+            forced = keep[:, i : i + 1]
             patch = torch.where(forced, given[0][:, i : i + 1], patch)
             missing = torch.where(forced, given[1][:, i : i + 1], 0.0)
     return torch.cat(outputs, 1)
@@ -71,13 +71,13 @@ def training_outputs(
     truth, truth_missing = model.target_patches(batch, memory.scale)  # (R, M, W)
     rows = truth.shape[0]
     if teacher_forcing < 1:
-        keep = torch.rand(rows, n_patches, device=truth.device) < teacher_forcing  # (R, M)
+        keep = torch.rand(rows, n_patches, 1, device=truth.device) < teacher_forcing  # (R, M, 1)
         given = (truth, truth_missing) if teacher_forcing > 0 else None
         if not detach:
             return rollout(model, memory, n_patches, given=given, keep=keep), memory
         own = _rollout_without_graph(model, memory, n_patches - 1, given, keep)  # (R, M - 1, W)
-        inputs = torch.where(keep[:, :-1, None], truth[:, :-1], own)
-        flags = torch.where(keep[:, :-1, None], truth_missing[:, :-1], 0.0)
+        inputs = torch.where(keep[:, :-1], truth[:, :-1], own)
+        flags = torch.where(keep[:, :-1], truth_missing[:, :-1], 0.0)
     else:
         inputs, flags = truth[:, :-1], truth_missing[:, :-1]
     states = model.decode(torch.cat([memory.start, inputs], 1), torch.cat([memory.start_missing, flags], 1), memory)
@@ -103,8 +103,14 @@ def _rollout_without_graph(
         model.train(training)
 
 
-def forecast(model: ForecastTransformer, batch: Batch, horizon: int) -> torch.Tensor:
+def forecast(model: ForecastTransformer, batch: Batch, horizon: int, given: torch.Tensor | None = None) -> torch.Tensor:
     """Forecast ``horizon`` steps of each window by cached autoregressive decoding.
+
+    Parameters
+    ----------
+    given
+        (B, horizon, C) float64, target units: values to take as they are, NaN where the model decides. The decoder is
+        fed with them in place of its own, so that the patches after them follow from them.
 
     Returns
     -------
@@ -115,8 +121,19 @@ def forecast(model: ForecastTransformer, batch: Batch, horizon: int) -> torch.Te
     with torch.inference_mode():
         n_patches = -(-horizon // model.config.patch_length)
         memory = model.encode(batch, n_patches)
-        outputs = rollout(model, memory, n_patches)
+        if given is None:
+            outputs = rollout(model, memory, n_patches)
+        else:
+            is_given = ~given.isnan()
+            fed = model.patching.split(memory.scale.normalise(given, is_given).to(model.dtype))  # (R, M, W)
+            keep = model.patching.split(is_given)
+            outputs = rollout(model, memory, n_patches, given=(fed, torch.zeros_like(fed)), keep=keep)
         scaled = model.patching.join(outputs, channels)[:, :horizon]  # (B, horizon, C[, Q])
         if scaled.ndim == 4:
-            return memory.scale.restore(scaled.movedim(-1, 0)).movedim(0, -1)
-        return memory.scale.restore(scaled)
+            values = memory.scale.restore(scaled.movedim(-1, 0)).movedim(0, -1)
+        else:
+            values = memory.scale.restore(scaled)
+        if given is not None:
+            exact = given if scaled.ndim == 3 else given.unsqueeze(-1)
+            values = torch.where(exact.isnan(), values, exact)
+        return values
