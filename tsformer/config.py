@@ -10,7 +10,7 @@ from typing import Any, Literal, get_args
 ChannelMixing = Literal["independent", "joint"]
 PositionalEncoding = Literal["rotary", "sinusoidal", "learned", "none"]
 TimestampEncoding = Literal["none", "calendar"]
-Scaling = Literal["standard", "last_season", "last_value", "none"]
+Scaling = Literal["standard", "last_season", "last_value", "robust", "asinh", "none"]
 Activation = Literal["gelu", "relu"]
 TrainingMode = Literal["free_running", "teacher_forcing", "mixed"]
 Loss = Literal["mae", "mse", "huber", "quantile"]

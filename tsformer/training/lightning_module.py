@@ -20,7 +20,7 @@ class ForecastModule(L.LightningModule):
     """Training of a ``ForecastTransformer`` under Lightning.
 
     The loss is in units of each series' training deviation, so that every series and channel weighs the same
-    and a quiet window is not blown up to the size of a lively one.
+    and a quiet window is not blown up to the size of a lively one; under ``scaling="asinh"`` it is in scaled units.
 
     Parameters
     ----------
@@ -115,6 +115,8 @@ class ForecastModule(L.LightningModule):
         target = batch.target
         output = self.model.patching.join(outputs, target.shape[2])[:, : target.shape[1]]  # (B, H, C[, Q])
         scaled = memory.scale.normalise(target, batch.target_mask).to(output.dtype)
+        if memory.scale.compressed:  # no factor turns these errors into ones of the series
+            return self.model.head.loss(output, scaled)
         unit = torch.where(batch.series_deviation > 0, batch.series_deviation, 1.0).unsqueeze(1)
         weight = (memory.scale.scale / unit).to(output.dtype)  # (B, 1, C)
         return self.model.head.loss(output * (weight if output.ndim == 3 else weight.unsqueeze(-1)), scaled * weight)
