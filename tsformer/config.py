@@ -11,6 +11,7 @@ ChannelMixing = Literal["independent", "joint"]
 PositionalEncoding = Literal["rotary", "sinusoidal", "learned", "none"]
 TimestampEncoding = Literal["none", "calendar"]
 Scaling = Literal["standard", "last_season", "last_value", "robust", "asinh", "none"]
+TargetTransform = Literal["log1p", "box_cox", "yeo_johnson"]
 Activation = Literal["gelu", "relu"]
 TrainingMode = Literal["free_running", "teacher_forcing", "mixed"]
 Loss = Literal["mae", "mse", "huber", "quantile"]
@@ -22,6 +23,7 @@ CHOICES: dict[str, tuple[str, ...]] = {
     "positional_encoding": get_args(PositionalEncoding),
     "timestamp_encoding": get_args(TimestampEncoding),
     "scaling": get_args(Scaling),
+    "target_transform": get_args(TargetTransform),
     "activation": get_args(Activation),
     "training_mode": get_args(TrainingMode),
     "loss": get_args(Loss),
@@ -56,6 +58,8 @@ class ModelConfig:
         ``timestamp_encoding``.
     quantiles
         Levels of the quantile head, in increasing order and with 0.5 among them; empty for a point head.
+    target_transform
+        What the targets go through before the network and their forecasts after it; None: nothing.
 
     Raises
     ------
@@ -83,6 +87,7 @@ class ModelConfig:
     positional_encoding: PositionalEncoding = "rotary"
     timestamp_encoding: TimestampEncoding = "none"
     scaling: Scaling = "last_season"
+    target_transform: TargetTransform | None = None
 
     def __post_init__(self) -> None:
         for name in (
@@ -266,6 +271,8 @@ def check_choices(config: ModelConfig | TrainingConfig) -> None:
     for field in fields(config):
         value = getattr(config, field.name)
         if field.name not in CHOICES or (field.name == "loss" and callable(value)):
+            continue
+        if value is None and field.default is None:
             continue
         if value not in CHOICES[field.name]:
             options = ", ".join(map(repr, CHOICES[field.name]))

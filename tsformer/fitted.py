@@ -13,10 +13,12 @@ import torch
 
 from tsformer.config import ModelConfig
 from tsformer.data.panel import Panel, Schema
+from tsformer.data.transforms import TargetTransform
 from tsformer.data.windows import SeriesStatistics, Windows
 from tsformer.nn.decoding import forecast
 from tsformer.nn.model import ForecastTransformer
 from tsformer.persistence import read_model, write_model
+from tsformer.smearing import smeared_mean
 
 # Bytes of activations that one batch of a forecast may take.
 BATCH_BYTES = 2**28
@@ -44,11 +46,17 @@ class FittedModel:
     ids
         (N,) ids of the training series.
     statistics
-        Mean and deviation of their training rows.
+        Mean and deviation of their training rows, target units.
     calendar_fields
         Calendar fields that the network reads.
     tail
-        The last ``context_length`` rows of each series, to go on from; None: not kept.
+        The last ``context_length`` rows of each series, target units, to go on from; None: not kept.
+    transform
+        From target units to those that the network works in.
+    transformed
+        Statistics in those; None: the units are the same.
+    errors
+        (K, H, C) scaled errors that means are smeared over (`smearing`); None: forecasts are quantiles.
     """
 
     network: ForecastTransformer
@@ -57,6 +65,9 @@ class FittedModel:
     statistics: SeriesStatistics
     calendar_fields: tuple[str, ...] = ()
     tail: Panel | None = None
+    transform: TargetTransform = TargetTransform()
+    transformed: SeriesStatistics | None = None
+    errors: np.ndarray | None = None
 
     @property
     def levels(self) -> tuple[float, ...]:
@@ -104,12 +115,12 @@ class FittedModel:
                 f"(any horizon), or with a longer prediction_length"
             )
         windows = Windows(
-            panel,
+            self.transform.apply(panel),
             series,
             cutoffs,
             context_length=config.context_length,
             horizon=horizon if self.calendar_fields else 0,  # the calendar alone looks ahead
-            statistics=self.statistics_of(panel),
+            statistics=_of_series(panel, self.ids, self.transformed or self.statistics),
             calendar_fields=self.calendar_fields,
         )
         size = batch_size or batch_limit(config, panel.n_channels)
@@ -117,22 +128,23 @@ class FittedModel:
         out = np.empty((len(series), horizon, panel.n_channels, len(self.levels)))
         for begin in range(0, len(series), size):
             index = np.arange(begin, min(begin + size, len(series)))
-            values = forecast(network, windows.batch(index).to(device), horizon)
-            out[index] = (values if values.ndim == 4 else values.unsqueeze(-1)).cpu().numpy()
+            batch = windows.batch(index).to(device)
+            values = forecast(network, batch, horizon)
+            if self.errors is not None:
+                mean = smeared_mean(values, network.scaler(batch), self.errors, self.transform.inverse)
+                out[index] = mean[..., None]
+                continue
+            restored = self.transform.inverse(values.cpu().numpy())
+            out[index] = restored if restored.ndim == 4 else restored[..., None]
         return out
 
     def statistics_of(self, panel: Panel) -> SeriesStatistics:
-        """Scales of the series of a panel, by id.
+        """Scales of the series of a panel, by id, in target units.
 
         A series unseen in training is scaled by its context alone; where that is all missing, it takes the mean of
         the training series.
         """
-        place = pd.Index(self.ids).get_indexer(pd.Index(panel.ids))
-        mean, deviation = self.statistics.mean[place], self.statistics.deviation[place]
-        unseen = place < 0
-        if unseen.any():
-            mean[unseen], deviation[unseen] = self.statistics.mean.mean(0), 0.0
-        return SeriesStatistics(mean, deviation)
+        return _of_series(panel, self.ids, self.statistics)
 
     def write(self, path: str | os.PathLike[str], about: dict[str, Any], *, include_history: bool) -> Path:
         """Write to one file; ``about`` is what the caller wants back from ``read``, as JSON."""
@@ -140,6 +152,12 @@ class FittedModel:
         tensors = {f"model.{name}": tensor for name, tensor in self.network.state_dict().items()}
         tensors["statistics.mean"] = torch.from_numpy(self.statistics.mean)
         tensors["statistics.deviation"] = torch.from_numpy(self.statistics.deviation)
+        if self.transformed is not None:
+            tensors["transform.powers"] = torch.from_numpy(self.transform.powers)
+            tensors["transformed.mean"] = torch.from_numpy(self.transformed.mean)
+            tensors["transformed.deviation"] = torch.from_numpy(self.transformed.deviation)
+        if self.errors is not None:
+            tensors["errors"] = torch.from_numpy(self.errors)
         metadata: dict[str, Any] = {
             "about": about,
             "config": {field.name: getattr(config, field.name) for field in fields(config)},
@@ -177,5 +195,31 @@ class FittedModel:
             start = tensors["history.start"].numpy().astype(metadata["start_dtype"])
             tail = Panel(tensors["history.values"].numpy(), tensors["history.indptr"].numpy(), start, ids, schema)
         statistics = SeriesStatistics(tensors["statistics.mean"].numpy(), tensors["statistics.deviation"].numpy())
-        fitted = cls(network.eval(), schema, ids, statistics, tuple(metadata["calendar_fields"]), tail)
+        transform, transformed = TargetTransform(), None
+        if config.target_transform is not None:
+            transform = TargetTransform(config.target_transform, tensors["transform.powers"].numpy())
+            transformed = SeriesStatistics(
+                tensors["transformed.mean"].numpy(), tensors["transformed.deviation"].numpy()
+            )
+        fitted = cls(
+            network.eval(),
+            schema,
+            ids,
+            statistics,
+            tuple(metadata["calendar_fields"]),
+            tail,
+            transform=transform,
+            transformed=transformed,
+            errors=tensors["errors"].numpy() if "errors" in tensors else None,
+        )
         return fitted, metadata["about"]
+
+
+def _of_series(panel: Panel, ids: np.ndarray, statistics: SeriesStatistics) -> SeriesStatistics:
+    """Return the statistics of the series of a panel, from those of ``ids``; an unseen one has no deviation."""
+    place = pd.Index(ids).get_indexer(pd.Index(panel.ids))
+    mean, deviation = statistics.mean[place], statistics.deviation[place]
+    unseen = place < 0
+    if unseen.any():
+        mean[unseen], deviation[unseen] = statistics.mean.mean(0), 0.0
+    return SeriesStatistics(mean, deviation)

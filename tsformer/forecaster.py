@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from copy import deepcopy
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,12 +21,14 @@ from tsformer.data.frequency import season_length as usual_season_length
 from tsformer.data.loaders import evaluation_loader, split_rows, training_loader
 from tsformer.data.panel import Panel, check_trainable, to_frame, to_panel
 from tsformer.data.time_features import calendar_fields, calendar_sizes
+from tsformer.data.transforms import TargetTransform
 from tsformer.data.windows import Windows, series_statistics, training_runs, validation_cutoffs
 from tsformer.evaluation.scoring import scaled_mae
 from tsformer.fitted import FittedModel, batch_limit
 from tsformer.intervals import check_levels, interpolate, interval_columns
 from tsformer.nn.model import ForecastTransformer
 from tsformer.resolve import Lengths, resolve_lengths
+from tsformer.smearing import scaled_errors
 
 # Validation windows beyond this many change the error by less than an epoch does.
 MAX_VALIDATION_WINDOWS = 1000
@@ -63,8 +65,11 @@ class TransformerForecaster(BaseEstimator):
     timestamp_encoding
         ``"calendar"``: learned embeddings of hour, weekday, month ... of each token; ``"none"``.
     scaling
-        Location of each window: ``"last_season"``, ``"standard"`` (mean of the context), ``"last_value"`` or
-        ``"none"``.
+        Location of each window: ``"last_season"``, ``"standard"`` (mean of the context), ``"last_value"``, ``"robust"``
+        (median), ``"asinh"`` (median, large values compressed) or ``"none"``.
+    target_transform
+        ``"log1p"``, ``"box_cox"`` or ``"yeo_johnson"``: the network works on transformed targets, forecasts come back
+        in target units, means without the bias of the inverse; None: no transform.
     training_mode, teacher_forcing_ratio, teacher_forcing_share, detach_rollout, rollout_length
         See `TrainingConfig`: whether the model learns on its own patches or on the true ones.
     loss
@@ -141,6 +146,7 @@ class TransformerForecaster(BaseEstimator):
         positional_encoding: str = "rotary",
         timestamp_encoding: str = "none",
         scaling: str = "last_season",
+        target_transform: str | None = None,
         training_mode: str = "free_running",
         teacher_forcing_ratio: float = 0.0,
         teacher_forcing_share: float = 0.5,
@@ -193,6 +199,7 @@ class TransformerForecaster(BaseEstimator):
         self.positional_encoding = positional_encoding
         self.timestamp_encoding = timestamp_encoding
         self.scaling = scaling
+        self.target_transform = target_transform
         self.training_mode = training_mode
         self.teacher_forcing_ratio = teacher_forcing_ratio
         self.teacher_forcing_share = teacher_forcing_share
@@ -264,6 +271,9 @@ class TransformerForecaster(BaseEstimator):
         # 2. Rows for training and validation; every scale from the former alone.
         train_end = split_rows(panel.lengths, training_config.validation_size)
         statistics = series_statistics(panel, train_end)
+        transform = TargetTransform.fit(config.target_transform, panel, train_end, statistics.mean)
+        seen = transform.apply(panel)  # from here on, data are in the units of the network
+        transformed = None if seen is panel else series_statistics(seen, train_end)
         runs = training_runs(train_end, config.context_length, lengths.rollout_length)
         if not len(runs[0]):
             raise ValueError(
@@ -273,14 +283,16 @@ class TransformerForecaster(BaseEstimator):
         cut: dict[str, Any] = dict(
             context_length=config.context_length,
             horizon=lengths.rollout_length,
-            statistics=statistics,
+            statistics=transformed or statistics,
             calendar_fields=fields_,
         )
-        windows = Windows(panel.rows(0, train_end), *runs, **cut)
+        windows = Windows(seen.rows(0, train_end), *runs, **cut)
         held_out = validation_cutoffs(panel.lengths, train_end, lengths.rollout_length, MAX_VALIDATION_WINDOWS)
-        validation = None
+        limit = batch_limit(config, panel.n_channels)
+        unseen = validation = None
         if training_config.validation_size and len(held_out[0]):
-            validation = evaluation_loader(Windows(panel, *held_out, **cut), batch_limit(config, panel.n_channels))
+            unseen = Windows(seen, *held_out, **cut)
+            validation = evaluation_loader(unseen, limit)
 
         # 3. Weights: the seed is set before the first is drawn.
         seed = self._seed()
@@ -305,7 +317,11 @@ class TransformerForecaster(BaseEstimator):
             )
 
         # 4. What forecasting needs.
-        self._take(FittedModel(model, panel.schema, panel.ids, statistics, fields_, panel.tail(config.context_length)))
+        fitted = FittedModel(model, panel.schema, panel.ids, statistics, fields_, panel.tail(config.context_length))
+        fitted = replace(fitted, transform=transform, transformed=transformed)
+        if training_config.loss == "mse" and (transformed is not None or config.scaling == "asinh"):
+            fitted = replace(fitted, errors=scaled_errors(model, unseen or windows, limit))
+        self._take(fitted)
         self.rollout_length_ = lengths.rollout_length
         self.history_ = pd.DataFrame(rows)
         return self
