@@ -56,7 +56,7 @@ class FittedModel:
     transformed
         Statistics in those; None: the units are the same.
     errors
-        (K, H, C) scaled errors that means are smeared over (`smearing`); None: forecasts are quantiles.
+        (K, H, C) past errors that means are smeared over (`smearing`); None: forecasts are quantiles.
     """
 
     network: ForecastTransformer
@@ -131,7 +131,7 @@ class FittedModel:
             batch = windows.batch(index).to(device)
             values = forecast(network, batch, horizon)
             if self.errors is not None:
-                mean = smeared_mean(values, network.scaler(batch), self.errors, self.transform.inverse)
+                mean = smeared_mean(values, batch, network.scaler(batch), self.errors, self.transform.inverse)
                 out[index] = mean[..., None]
                 continue
             restored = self.transform.inverse(values.cpu().numpy())

@@ -18,7 +18,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from tsformer import __version__
 from tsformer.config import DEFAULT_QUANTILES, ModelConfig, TrainingConfig, check_integer, check_quantiles
 from tsformer.data.frequency import season_length as usual_season_length
-from tsformer.data.loaders import evaluation_loader, split_rows, training_loader
+from tsformer.data.loaders import check_weighted, evaluation_loader, split_rows, training_loader
 from tsformer.data.panel import Panel, check_trainable, to_frame, to_panel
 from tsformer.data.time_features import calendar_fields, calendar_sizes
 from tsformer.data.transforms import TargetTransform
@@ -28,7 +28,7 @@ from tsformer.fitted import FittedModel, batch_limit
 from tsformer.intervals import check_levels, interpolate, interval_columns
 from tsformer.nn.model import ForecastTransformer
 from tsformer.resolve import Lengths, resolve_lengths
-from tsformer.smearing import scaled_errors
+from tsformer.smearing import past_errors
 
 # Validation windows beyond this many change the error by less than an epoch does.
 MAX_VALIDATION_WINDOWS = 1000
@@ -49,6 +49,8 @@ class TransformerForecaster(BaseEstimator):
         Names of the id and time columns. A frame with the column ``id_col`` is long, every other one wide.
     target_cols
         Columns to forecast; None: ``y`` of a long frame, every numeric column of a wide one.
+    weight_col
+        Column of what an error at each row counts in training and validation, 0 or more; None: all the same.
     patch_length
         Steps in one token; None: derived (``patch_length_``). 1 is the classic form.
     season_length
@@ -131,6 +133,7 @@ class TransformerForecaster(BaseEstimator):
         id_col: str = "unique_id",
         time_col: str = "ds",
         target_cols: Any = None,
+        weight_col: str | int | None = None,
         patch_length: int | None = None,
         season_length: int | None = None,
         d_model: int = 64,
@@ -184,6 +187,7 @@ class TransformerForecaster(BaseEstimator):
         self.id_col = id_col
         self.time_col = time_col
         self.target_cols = target_cols
+        self.weight_col = weight_col
         self.patch_length = patch_length
         self.season_length = season_length
         self.d_model = d_model
@@ -254,8 +258,8 @@ class TransformerForecaster(BaseEstimator):
             Before any training, for parameters or data that cannot work; during it when the loss becomes NaN.
         """
         self._training_config()  # what is wrong with the parameters comes before what is wrong with the data
-        panel = to_panel(X, freq=self.freq, id_col=self.id_col, time_col=self.time_col, target_cols=self.target_cols)
-        return self.fit_panel(panel)
+        read_as = ("freq", "id_col", "time_col", "target_cols", "weight_col")
+        return self.fit_panel(to_panel(X, **{name: getattr(self, name) for name in read_as}))
 
     def fit_panel(self, panel: Panel) -> TransformerForecaster:
         """Train on a panel; ``fit`` without the way in from a frame."""
@@ -270,6 +274,7 @@ class TransformerForecaster(BaseEstimator):
 
         # 2. Rows for training and validation; every scale from the former alone.
         train_end = split_rows(panel.lengths, training_config.validation_size)
+        check_weighted(panel, train_end)
         statistics = series_statistics(panel, train_end)
         transform = TargetTransform.fit(config.target_transform, panel, train_end, statistics.mean)
         seen = transform.apply(panel)  # from here on, data are in the units of the network
@@ -320,7 +325,7 @@ class TransformerForecaster(BaseEstimator):
         fitted = FittedModel(model, panel.schema, panel.ids, statistics, fields_, panel.tail(config.context_length))
         fitted = replace(fitted, transform=transform, transformed=transformed)
         if training_config.loss == "mse" and (transformed is not None or config.scaling == "asinh"):
-            fitted = replace(fitted, errors=scaled_errors(model, unseen or windows, limit))
+            fitted = replace(fitted, errors=past_errors(model, unseen or windows, limit))
         self._take(fitted)
         self.rollout_length_ = lengths.rollout_length
         self.history_ = pd.DataFrame(rows)

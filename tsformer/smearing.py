@@ -1,8 +1,8 @@
 """Means in target units of a network that works in others: smearing over its errors.
 
-The mean of a nonlinear map is not the map of the mean: the exponential of a forecast mean logarithm is a median, and too
-low for a mean. Duan (1983) averages instead the images of the forecast plus each of its past errors. Errors are scaled
-(dimensionless), so that all series share them.
+The mean of a nonlinear map is not the map of the mean: the exponential of a mean logarithm is too low. Duan (1983)
+averages instead the images of the forecast plus each of its past errors. Errors are in units of each series' training
+deviation, as in the loss, so that all series share them.
 
 Letters: B windows, H horizon steps, C channels, K errors.
 """
@@ -14,6 +14,7 @@ from collections.abc import Callable
 import numpy as np
 import torch
 
+from tsformer.batch import Batch
 from tsformer.data.windows import Windows
 from tsformer.nn.decoding import forecast
 from tsformer.nn.model import ForecastTransformer
@@ -25,8 +26,8 @@ N_ERRORS = 200
 ENOUGH_ERRORS = 100
 
 
-def scaled_errors(network: ForecastTransformer, windows: Windows, batch_size: int, limit: int = 1000) -> np.ndarray:
-    """Return the distribution of the scaled errors of forecasts.
+def past_errors(network: ForecastTransformer, windows: Windows, batch_size: int, limit: int = 1000) -> np.ndarray:
+    """Return the distribution of the errors of forecasts.
 
     Parameters
     ----------
@@ -48,7 +49,7 @@ def scaled_errors(network: ForecastTransformer, windows: Windows, batch_size: in
         batch = windows.batch(chunk)
         scale = network.scaler(batch)
         error = _scaled(scale, batch.target) - _scaled(scale, forecast(network, batch, windows.horizon))
-        parts.append(torch.where(batch.target_mask, error, torch.nan).numpy())
+        parts.append(torch.where(batch.target_mask, error / _unit(scale, batch), torch.nan).numpy())
     errors = np.concatenate(parts)  # (B, H, C)
     n_channels = errors.shape[2]
     if np.count_nonzero(~np.isnan(errors), axis=0).min() < ENOUGH_ERRORS:
@@ -60,7 +61,7 @@ def scaled_errors(network: ForecastTransformer, windows: Windows, batch_size: in
 
 
 def smeared_mean(
-    values: torch.Tensor, scale: Scale, errors: np.ndarray, inverse: Callable[[np.ndarray], np.ndarray]
+    values: torch.Tensor, batch: Batch, scale: Scale, errors: np.ndarray, inverse: Callable[[np.ndarray], np.ndarray]
 ) -> np.ndarray:
     """Return the mean of forecasts in target units.
 
@@ -68,10 +69,10 @@ def smeared_mean(
     ----------
     values
         (B, H, C) forecasts in the units that ``scale`` restores.
-    scale
-        Of the windows.
+    batch, scale
+        The windows, and their scale.
     errors
-        As `scaled_errors` returns; steps beyond theirs take those of the last.
+        As `past_errors` returns; steps beyond theirs take those of the last.
     inverse
         To target units.
 
@@ -81,11 +82,18 @@ def smeared_mean(
         (B, H, C) float64.
     """
     steps = np.minimum(np.arange(values.shape[1]), errors.shape[1] - 1)
-    centre = _scaled(scale, values)
+    centre, unit = _scaled(scale, values), _unit(scale, batch)
     total = np.zeros(values.shape)
     for error in torch.from_numpy(errors).to(values.device):  # (1 or H, C)
-        total += inverse(scale.restore(centre + error[steps]).cpu().numpy()) / len(errors)
+        total += inverse(scale.restore(centre + error[steps] * unit).cpu().numpy()) / len(errors)
     return total
+
+
+def _unit(scale: Scale, batch: Batch) -> torch.Tensor:
+    """Return what a series' deviation is in scaled units, (B, 1, C); 1 where it has none, and of compressed ones."""
+    deviation = batch.series_deviation.unsqueeze(1)
+    usable = (deviation > 0) & (scale.scale > 0) & (not scale.compressed)
+    return torch.where(usable, deviation / torch.where(usable, scale.scale, 1.0), 1.0)
 
 
 def _scaled(scale: Scale, values: torch.Tensor) -> torch.Tensor:

@@ -104,6 +104,8 @@ def test_asinh_compresses_large_values_and_comes_back():
 def test_forecasts_follow_units_and_levels(scaling, make_model, make_batch):
     model, batch, a, b = make_model(scaling=scaling), make_batch(), 7.0, -300.0
     moved = batch._replace(
-        context=a * batch.context + b, series_mean=a * batch.series_mean + b, series_deviation=a * batch.series_deviation
+        context=a * batch.context + b,
+        series_mean=a * batch.series_mean + b,
+        series_deviation=a * batch.series_deviation,
     )
     torch.testing.assert_close(forecast(model, moved, 24), a * forecast(model, batch, 24) + b, rtol=1e-5, atol=1e-3)

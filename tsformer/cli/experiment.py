@@ -107,6 +107,7 @@ def build(config: Config, **changes: Any) -> TransformerForecaster:
         context_length=config["context_length"],
         freq=config["freq"],
         target_cols=config["data"]["targets"],
+        weight_col=config["data"]["weight"],
         random_state=config["seed"],
         verbose=config["verbose"],
         **config["model"],

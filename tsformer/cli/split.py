@@ -54,7 +54,7 @@ def read_data(config: Config) -> pd.DataFrame:
     data = config["data"]
     columns = {role: data[role] for role in ("time", "id") if data[role] is not None}
     if data["path"] is not None:
-        return read_table(str(data["path"]), targets=data["targets"], **columns)
+        return read_table(str(data["path"]), targets=data["targets"], weight=data["weight"], **columns)
     if data["name"] is None:
         raise ValueError("which data? data=NAME, or data.path=my.csv for a file")
     if columns:
@@ -64,12 +64,12 @@ def read_data(config: Config) -> pd.DataFrame:
 
 def panel_of(config: Config, frame: pd.DataFrame) -> Panel:
     """Return the data as a panel; those of a file that has ids but no ``y`` with every numeric column as a target."""
-    targets = config["data"]["targets"]
+    targets, weight = config["data"]["targets"], config["data"]["weight"]
     if targets is None and config["data"]["path"] is not None and "unique_id" in frame.columns:
         if "y" not in frame.columns:
-            numeric = frame.drop(columns=["unique_id", "ds"]).select_dtypes("number")
+            numeric = frame.drop(columns=["unique_id", "ds"]).select_dtypes("number").drop(columns=weight or [])
             targets = list(numeric.columns) or None
-    return to_panel(frame, freq=config["freq"], target_cols=targets)
+    return to_panel(frame, freq=config["freq"], target_cols=targets, weight_col=weight)
 
 
 def split_rows_of(config: Config) -> Split:

@@ -79,6 +79,8 @@ class TargetTransform:
             return transform
         series = np.repeat(np.arange(panel.n_series), panel.lengths)
         is_training = np.arange(len(series)) - panel.indptr[series] < end[series]
+        if panel.weight is not None:
+            is_training &= panel.weight > 0
         unit = mean[series] if name == "box_cox" else np.ones_like(panel.values)
         with np.errstate(invalid="ignore"):  # the mean of a series without training values may be anything
             values = panel.values / unit
@@ -93,7 +95,7 @@ class TargetTransform:
             row, channel = (int(i) for i in np.argwhere(wrong)[0])
             raise ValueError(
                 f"target_transform={self.name!r} needs values above {bound:g}, and {np.count_nonzero(wrong)} are not, "
-                f"the first: {panel.describe(row, panel.schema.targets[channel])}, value {panel.values[row, channel]:g}. "
+                f"the first {panel.values[row, channel]:g}: {panel.describe(row, panel.schema.targets[channel])}. "
                 f"Set target_transform='yeo_johnson', which takes any number, or correct the values"
             )
 

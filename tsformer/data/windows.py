@@ -22,7 +22,7 @@ class SeriesStatistics(NamedTuple):
 
 
 def series_statistics(panel: Panel, end: np.ndarray | int | None = None) -> SeriesStatistics:
-    """Return mean and deviation of the observed values of each series.
+    """Return mean and deviation of the observed values of each series; rows of weight 0 do not count.
 
     Parameters
     ----------
@@ -42,6 +42,8 @@ def series_statistics(panel: Panel, end: np.ndarray | int | None = None) -> Seri
     if end is not None:
         steps = np.arange(len(series)) - panel.indptr[series]
         counts = steps < np.broadcast_to(end, n_series)[series]
+    if panel.weight is not None:
+        counts &= panel.weight > 0
     statistics = [_channel_statistics(values, series, counts, n_series) for values in panel.values.T]
     mean, deviation = (np.stack(columns, axis=1) for columns in zip(*statistics, strict=True))
     return SeriesStatistics(mean, deviation)
@@ -225,6 +227,7 @@ class Windows:
         self._values = torch.from_numpy(panel.values)
         self._known, self._observed = torch.from_numpy(panel.known), torch.from_numpy(panel.observed)
         self._static = torch.from_numpy(panel.static)
+        self._weight = None if panel.weight is None else torch.from_numpy(panel.weight)[:, None]
         self._mean, self._deviation = torch.from_numpy(statistics.mean), torch.from_numpy(statistics.deviation)
         self._steps = torch.arange(-context_length, horizon)
 
@@ -258,6 +261,7 @@ class Windows:
             known=_gather(self._known, rows, inside),
             observed=_gather(self._observed, rows[:, :context], inside[:, :context]),
             static=self._static[chosen].float() if self._static.shape[1] else None,
+            weight=None if self._weight is None else self._weight[rows[:, context:]].float(),
         )
 
     def _calendar(self, series: np.ndarray, cutoffs: np.ndarray) -> torch.Tensor:

@@ -221,7 +221,8 @@ def _common_horizon(forecasters: Mapping[str, Any], horizon: int | None) -> int:
 
 def _read(model: Any, df: Any) -> Panel:
     """Return all rows as a forecaster reads them."""
-    return to_panel(df, **{name: getattr(model, name) for name in ("freq", "id_col", "time_col", "target_cols")})
+    read_as = {name: getattr(model, name) for name in ("freq", "id_col", "time_col", "target_cols")}
+    return to_panel(df, **read_as, weight_col=getattr(model, "weight_col", None))
 
 
 def _same_rows(panels: Mapping[str, Panel]) -> Panel:
