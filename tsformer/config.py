@@ -10,7 +10,8 @@ from typing import Any, Literal, get_args
 ChannelMixing = Literal["independent", "joint"]
 PositionalEncoding = Literal["rotary", "sinusoidal", "learned", "none"]
 TimestampEncoding = Literal["none", "calendar"]
-Scaling = Literal["standard", "last_season", "last_value", "none"]
+Scaling = Literal["standard", "last_season", "last_value", "robust", "asinh", "none"]
+TargetTransform = Literal["log1p", "box_cox", "yeo_johnson"]
 Activation = Literal["gelu", "relu"]
 TrainingMode = Literal["free_running", "teacher_forcing", "mixed"]
 Loss = Literal["mae", "mse", "huber", "quantile"]
@@ -22,6 +23,7 @@ CHOICES: dict[str, tuple[str, ...]] = {
     "positional_encoding": get_args(PositionalEncoding),
     "timestamp_encoding": get_args(TimestampEncoding),
     "scaling": get_args(Scaling),
+    "target_transform": get_args(TargetTransform),
     "activation": get_args(Activation),
     "training_mode": get_args(TrainingMode),
     "loss": get_args(Loss),
@@ -60,6 +62,8 @@ class ModelConfig:
         Levels of each covariate of that role, 0 for numbers.
     n_targets
         Targets that known covariates have an effect on.
+    target_transform
+        What the targets go through before the network and their forecasts after it; None: nothing.
 
     Raises
     ------
@@ -91,6 +95,7 @@ class ModelConfig:
     positional_encoding: PositionalEncoding = "rotary"
     timestamp_encoding: TimestampEncoding = "none"
     scaling: Scaling = "last_season"
+    target_transform: TargetTransform | None = None
 
     def __post_init__(self) -> None:
         for name in (
@@ -294,6 +299,8 @@ def check_choices(config: ModelConfig | TrainingConfig) -> None:
     for field in fields(config):
         value = getattr(config, field.name)
         if field.name not in CHOICES or (field.name == "loss" and callable(value)):
+            continue
+        if value is None and field.default is None:
             continue
         if value not in CHOICES[field.name]:
             options = ", ".join(map(repr, CHOICES[field.name]))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from copy import deepcopy
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,10 +20,11 @@ from tsformer.config import DEFAULT_QUANTILES, ModelConfig, TrainingConfig, chec
 from tsformer.data.frames import Restore, as_it_is, to_pandas
 from tsformer.data.frequency import season_length as usual_season_length
 from tsformer.data.future import future_frame, given_values, with_future
-from tsformer.data.loaders import evaluation_loader, split_rows, training_loader
+from tsformer.data.loaders import check_weighted, evaluation_loader, split_rows, training_loader
 from tsformer.data.panel import Panel, check_trainable, static_frame, to_frame, to_panel
 from tsformer.data.series import Schema
 from tsformer.data.time_features import calendar_fields, calendar_sizes
+from tsformer.data.transforms import TargetTransform
 from tsformer.data.windows import Windows, covariate_scales, series_statistics, training_runs, validation_cutoffs
 from tsformer.evaluation.arrays import rows_at
 from tsformer.evaluation.scoring import scaled_mae
@@ -31,6 +32,7 @@ from tsformer.fitted import FittedModel, batch_limit
 from tsformer.intervals import check_levels, check_names, interpolate, interval_columns
 from tsformer.nn.model import ForecastTransformer
 from tsformer.resolve import Lengths, resolve_lengths
+from tsformer.smearing import past_errors
 
 # Validation windows beyond this many change the error by less than an epoch does.
 MAX_VALIDATION_WINDOWS = 1000
@@ -59,6 +61,8 @@ class TransformerForecaster(BaseEstimator):
         the documentation of covariates.
     holidays
         Countries whose public holidays ``timestamp_encoding="calendar"`` knows: ``"DE"``, ``["FR", "DE-BY"]``.
+    weight_col
+        Column of what an error at each row counts in training and validation, 0 or more; None: all the same.
     patch_length
         Steps in one token; None: derived (``patch_length_``). 1 is the classic form.
     season_length
@@ -75,8 +79,11 @@ class TransformerForecaster(BaseEstimator):
     timestamp_encoding
         ``"calendar"``: learned embeddings of hour, weekday, month ... of each token; ``"none"``.
     scaling
-        Location of each window: ``"last_season"``, ``"standard"`` (mean of the context), ``"last_value"`` or
-        ``"none"``.
+        Location of each window: ``"last_season"``, ``"standard"`` (mean of the context), ``"last_value"``, ``"robust"``
+        (median), ``"asinh"`` (median, large values compressed) or ``"none"``.
+    target_transform
+        ``"log1p"``, ``"box_cox"`` or ``"yeo_johnson"``: the network works on transformed targets, forecasts come back
+        in target units, means without the bias of the inverse; None: no transform.
     training_mode, teacher_forcing_ratio, teacher_forcing_share, detach_rollout, rollout_length
         See `TrainingConfig`: whether the model learns on its own patches or on the true ones.
     loss
@@ -153,6 +160,7 @@ class TransformerForecaster(BaseEstimator):
         observed: Any = None,
         static: Any = None,
         holidays: str | Sequence[str] | None = None,
+        weight_col: str | int | None = None,
         patch_length: int | None = None,
         season_length: int | None = None,
         d_model: int = 64,
@@ -168,6 +176,7 @@ class TransformerForecaster(BaseEstimator):
         positional_encoding: str = "rotary",
         timestamp_encoding: str = "none",
         scaling: str = "last_season",
+        target_transform: str | None = None,
         training_mode: str = "free_running",
         teacher_forcing_ratio: float = 0.0,
         teacher_forcing_share: float = 0.5,
@@ -210,6 +219,7 @@ class TransformerForecaster(BaseEstimator):
         self.observed = observed
         self.static = static
         self.holidays = holidays
+        self.weight_col = weight_col
         self.patch_length = patch_length
         self.season_length = season_length
         self.d_model = d_model
@@ -225,6 +235,7 @@ class TransformerForecaster(BaseEstimator):
         self.positional_encoding = positional_encoding
         self.timestamp_encoding = timestamp_encoding
         self.scaling = scaling
+        self.target_transform = target_transform
         self.training_mode = training_mode
         self.teacher_forcing_ratio = teacher_forcing_ratio
         self.teacher_forcing_share = teacher_forcing_share
@@ -287,16 +298,8 @@ class TransformerForecaster(BaseEstimator):
 
     def read_panel(self, X: Any) -> Panel:
         """Return data as ``fit`` reads them: targets and covariates by the parameters."""
-        return to_panel(
-            X,
-            freq=self.freq,
-            id_col=self.id_col,
-            time_col=self.time_col,
-            target_cols=self.target_cols,
-            known=self.known,
-            observed=self.observed,
-            static=self.static,
-        )
+        read_as = ("freq", "id_col", "time_col", "target_cols", "weight_col", "known", "observed", "static")
+        return to_panel(X, **{name: getattr(self, name) for name in read_as})
 
     def fit_panel(self, panel: Panel) -> TransformerForecaster:
         """Train on a panel; ``fit`` without the way in from a frame."""
@@ -311,8 +314,13 @@ class TransformerForecaster(BaseEstimator):
 
         # 2. Rows for training and validation; every scale from the former alone.
         train_end = split_rows(panel.lengths, training_config.validation_size)
-        training_rows = panel.rows(0, train_end)
-        statistics, scales = series_statistics(panel, train_end), covariate_scales(training_rows)
+        check_weighted(panel, train_end)
+        statistics = series_statistics(panel, train_end)
+        transform = TargetTransform.fit(config.target_transform, panel, train_end, statistics.mean)
+        seen = transform.apply(panel)  # from here on, data are in the units of the network
+        transformed = None if seen is panel else series_statistics(seen, train_end)
+        training_rows = seen.rows(0, train_end)
+        scales = covariate_scales(training_rows)
         runs = training_runs(train_end, config.context_length, lengths.rollout_length)
         if not len(runs[0]):
             raise ValueError(
@@ -322,15 +330,17 @@ class TransformerForecaster(BaseEstimator):
         cut: dict[str, Any] = dict(
             context_length=config.context_length,
             horizon=lengths.rollout_length,
-            statistics=statistics,
+            statistics=transformed or statistics,
             calendar_fields=fields_,
             scales=scales,
         )
         windows = Windows(training_rows, *runs, **cut)
         held_out = validation_cutoffs(panel.lengths, train_end, lengths.rollout_length, MAX_VALIDATION_WINDOWS)
-        validation = None
+        limit = batch_limit(config, panel.n_channels)
+        unseen = validation = None
         if training_config.validation_size and len(held_out[0]):
-            validation = evaluation_loader(Windows(panel, *held_out, **cut), batch_limit(config, panel.n_channels))
+            unseen = Windows(seen, *held_out, **cut)
+            validation = evaluation_loader(unseen, limit)
         errors_of = self._calibration_windows(panel, train_end, training_config) if self.calibrate else None
 
         # 3. Weights: the seed is set before the first is drawn.
@@ -358,6 +368,9 @@ class TransformerForecaster(BaseEstimator):
         # 4. What forecasting needs.
         tail = panel.tail(config.context_length)
         fitted = FittedModel(model, panel.schema, panel.ids, statistics, scales, fields_, tail)
+        fitted = replace(fitted, transform=transform, transformed=transformed)
+        if training_config.loss == "mse" and (transformed is not None or config.scaling == "asinh"):
+            fitted = replace(fitted, errors=past_errors(model, unseen or windows, limit))
         if errors_of is not None:
             fitted = fitted.calibrated(panel, *errors_of, device=self._device())
         self._take(fitted)

@@ -109,6 +109,8 @@ class Panel:
     known, observed, static
         (T, K), (T, O) and (N, S) float64: covariates in the order of the schema, categories as numbers of their
         levels; NaN where missing or of an unseen level. None by default: width 0.
+    weight
+        (T,) float64: what an error at each row counts, 0 at stamps that the caller's rows skipped; None: all the same.
     """
 
     values: np.ndarray
@@ -119,6 +121,7 @@ class Panel:
     known: np.ndarray = field(default_factory=no_columns)
     observed: np.ndarray = field(default_factory=no_columns)
     static: np.ndarray = field(default_factory=no_columns)
+    weight: np.ndarray | None = None
 
     def __post_init__(self) -> None:
         for name, length in (("known", len(self.values)), ("observed", len(self.values)), ("static", len(self.ids))):
@@ -168,6 +171,7 @@ class Panel:
             start=self.stamps(np.arange(self.n_series), first),
             known=self.known[index],
             observed=self.observed[index],
+            weight=None if self.weight is None else self.weight[index],
         )
 
     def tail(self, n: np.ndarray | int) -> Panel:
