@@ -43,7 +43,9 @@ def check_levels(wanted: dict[str, float], levels: tuple[float, ...]) -> None:
         When there are none, or one wanted lies outside them.
     """
     if wanted and not levels:
-        raise ValueError("quantiles and intervals need a model trained with loss='quantile'; this one is not")
+        raise ValueError(
+            "quantiles and intervals need a model trained with loss='quantile' or a distribution; this one is not"
+        )
     outside = [q for q in wanted.values() if not levels[0] <= q <= levels[-1]]
     if outside:
         raise ValueError(

@@ -13,6 +13,9 @@ from tsformer.config import Scaling
 # A context flatter than this share of the series' own deviation is scaled by the latter, so that a quiet
 # stretch does not blow its noise up to the size of the signal.
 FLOOR = 0.01
+# Under "mean_abs" the quiet stretch is one of zeros, as counts have them: demand that comes back should not stand a
+# hundred units high.
+FLOOR_OF_SIZE = 0.1
 
 
 class Scale(NamedTuple):
@@ -39,13 +42,15 @@ class InstanceScaler(nn.Module):
     - ``"standard"``: the mean of the context,
     - ``"last_season"``: the mean of its last ``season_length`` steps,
     - ``"last_value"``: its last observed value,
-    - ``"none"``: 0, with scale 1.
+    - ``"none"``: 0, with scale 1;
+    - ``"mean_abs"``: 0, with ``scale = sqrt(mean of |x| ^2 + (0.1 x the series' training deviation)^2)``, the mean
+      scaling of DeepAR (Salinas et al. 2020) for values that are positive.
 
     A context without any observed value takes mean and deviation of the series' training rows.
-    So ``f(a x + b) = a f(x) + b`` for every a > 0, except under ``"none"``.
+    So ``f(a x + b) = a f(x) + b`` for every a > 0, except under ``"none"``, and under ``"mean_abs"`` with b = 0.
     """
 
-    def __init__(self, scaling: Scaling, season_length: int) -> None:
+    def __init__(self, scaling: Scaling | None, season_length: int) -> None:
         super().__init__()
         self.scaling = scaling
         self.season_length = season_length
@@ -56,6 +61,10 @@ class InstanceScaler(nn.Module):
         if self.scaling == "none":
             zero = torch.zeros_like(x[:, :1])
             return Scale(zero, zero + 1.0)
+        if self.scaling == "mean_abs":
+            size = _masked_mean(x.abs(), mask, batch.series_mean.abs().unsqueeze(1))  # (B, 1, C)
+            floor = FLOOR_OF_SIZE * batch.series_deviation.unsqueeze(1)
+            return Scale(torch.zeros_like(size), (size.square() + floor.square()).sqrt())
         count = mask.sum(1, keepdim=True)  # (B, 1, C)
         seen = count > 0
         mean = _masked_mean(x, mask, batch.series_mean.unsqueeze(1))  # (B, 1, C)
