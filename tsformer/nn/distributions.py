@@ -207,20 +207,22 @@ HEADS: dict[Distribution, type[DistributionHead]] = {
 
 def _count_at(level: np.ndarray, r: np.ndarray, p: np.ndarray) -> np.ndarray:
     """Return the smallest counts whose negative binomial distribution function reaches ``level``; broadcast."""
-    level, r, p = np.broadcast_arrays(level, r, p)
+    shape = np.broadcast_shapes(level.shape, r.shape, p.shape)
+    level, r, p = (np.broadcast_to(x, shape).ravel() for x in (level, r, p))
     probability = p**r
-    total, count = probability.copy(), np.zeros(level.shape)
+    total, count, left = probability, np.zeros(level.shape), np.arange(level.size)
     for k in range(MAX_COUNTED):
         is_below = total < level
-        if not is_below.any():
-            return count
-        count += is_below
+        level, r, p, probability, total, left = (x[is_below] for x in (level, r, p, probability, total, left))
+        if not left.size:
+            break
+        count[left] = k + 1
         probability = probability * ((k + r) / (k + 1) * (1 - p))
-        total += probability
+        total = total + probability
     far = total < level
     if far.any():
-        count[far] = np.ceil(special.nbdtrik(level[far], r[far], p[far]))
-    return count
+        count[left[far]] = np.ceil(special.nbdtrik(level[far], r[far], p[far]))
+    return count.reshape(shape)
 
 
 def _spread(raw: torch.Tensor) -> torch.Tensor:
