@@ -34,6 +34,7 @@ from tsformer.data.layout import Label, read_layout
 from tsformer.data.series import ROLES, Panel, Schema, check_finite, no_columns
 
 # Imported from here by the rest of the library: this is the door.
+from tsformer.data.series import check_support as check_support
 from tsformer.data.series import check_trainable as check_trainable
 
 
@@ -255,6 +256,32 @@ def to_frame(panel: Panel, columns: dict[str, np.ndarray], *, name: str) -> pd.D
     if schema.layout == "series" and len(forecasts) == 1:
         return frame.iloc[:, 0].rename(schema.series_name)
     return frame
+
+
+def to_path_frame(panel: Panel, paths: np.ndarray, *, name: str) -> pd.DataFrame:
+    """Return sample paths that continue each series of a panel, as the kind of frame that the caller gave.
+
+    Parameters
+    ----------
+    panel
+        The history, N series of C channels.
+    paths
+        (N, S, H, C) target units; not copied when the paths of a step lie beside each other in memory.
+    name
+        As in `to_frame`; the columns are ``name-sample-1`` to ``name-sample-S``.
+    """
+    n_series, n_paths, horizon, _ = paths.shape
+    heads = (name,) if panel.schema.layout == "long" and panel.n_channels == 1 else panel.schema.targets
+    frame = frame_ahead(panel, horizon, {})
+    values = pd.DataFrame(
+        paths.transpose(0, 2, 3, 1).reshape(n_series * horizon, -1),
+        index=frame.index,
+        columns=[f"{head}-sample-{i}" for head in heads for i in range(1, n_paths + 1)],
+        copy=False,
+    )
+    for place, column in enumerate(frame):
+        values.insert(place, column, frame[column])
+    return values
 
 
 def frame_ahead(panel: Panel, horizon: int, columns: Mapping[Label, Any]) -> pd.DataFrame:

@@ -232,6 +232,25 @@ def check_finite(panel: Panel) -> None:
             )
 
 
+def check_support(panel: Panel, loss: object) -> None:
+    """Raise a ValueError that names the first target that the distribution of a loss rules out, if there is one."""
+    values = panel.values
+    if loss == "log_normal":
+        wrong, kind, way_out = values <= 0, "not positive", "loss='normal' or loss='student_t'"
+    elif loss == "negative_binomial":
+        wrong = (values < 0) | (values != np.floor(values)) & ~np.isnan(values)
+        kind, way_out = "no counts (0, 1, 2 ...)", "loss='log_normal' (positive values) or loss='student_t'"
+    else:
+        return
+    if wrong.any():
+        row, column = (int(i) for i in np.argwhere(wrong)[0])
+        raise ValueError(
+            f"loss={loss!r}: {np.count_nonzero(wrong)} values are {kind}, the first: {values[row, column]:g} in "
+            f"{panel.describe(row, panel.schema.targets[column])}. Replace them (by NaN where they mean missing), or "
+            f"train with {way_out}"
+        )
+
+
 def check_trainable(panel: Panel) -> None:
     """Check that every channel and covariate has an observed value somewhere.
 

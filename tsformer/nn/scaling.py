@@ -17,6 +17,9 @@ FLOOR = 0.01
 NORMAL_IQR = 1.349
 # Under "asinh" an output this far out is 1e43 scales: a forecast stays finite, whatever the network says.
 ASINH_LIMIT = 100.0
+# Under "mean_abs" the quiet stretch is one of zeros, as counts have them: demand that comes back should not stand a
+# hundred units high.
+FLOOR_OF_SIZE = 0.1
 
 
 class Scale(NamedTuple):
@@ -50,16 +53,18 @@ class InstanceScaler(nn.Module):
     - ``"last_season"``: the mean of its last ``season_length`` steps,
     - ``"last_value"``: its last observed value,
     - ``"robust"``, ``"asinh"``: its median,
-    - ``"none"``: 0, with scale 1.
+    - ``"none"``: 0, with scale 1;
+    - ``"mean_abs"``: 0, with ``scale = sqrt(mean of |x| ^2 + (0.1 x the series' training deviation)^2)``, the mean
+      scaling of DeepAR (Salinas et al. 2020) for values that are positive.
 
     Under ``"robust"`` and ``"asinh"`` the interquartile range / 1.349 takes the place of the context's deviation where
     it is not 0, so that a few large values do not widen the scale. ``"asinh"`` also takes asinh of the scaled values.
 
     A context without any observed value takes mean and deviation of the series' training rows.
-    So ``f(a x + b) = a f(x) + b`` for every a > 0, except under ``"none"``.
+    So ``f(a x + b) = a f(x) + b`` for every a > 0, except under ``"none"``, and under ``"mean_abs"`` with b = 0.
     """
 
-    def __init__(self, scaling: Scaling, season_length: int) -> None:
+    def __init__(self, scaling: Scaling | None, season_length: int) -> None:
         super().__init__()
         self.scaling = scaling
         self.season_length = season_length
@@ -70,6 +75,10 @@ class InstanceScaler(nn.Module):
         if self.scaling == "none":
             zero = torch.zeros_like(x[:, :1])
             return Scale(zero, zero + 1.0)
+        if self.scaling == "mean_abs":
+            size = _masked_mean(x.abs(), mask, batch.series_mean.abs().unsqueeze(1))  # (B, 1, C)
+            floor = FLOOR_OF_SIZE * batch.series_deviation.unsqueeze(1)
+            return Scale(torch.zeros_like(size), (size.square() + floor.square()).sqrt())
         count = mask.sum(1, keepdim=True)  # (B, 1, C)
         seen = count > 0
         mean = _masked_mean(x, mask, batch.series_mean.unsqueeze(1))  # (B, 1, C)

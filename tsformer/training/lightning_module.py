@@ -66,10 +66,18 @@ class ForecastModule(L.LightningModule):
         return 1.0 if begun else self.config.teacher_forcing_ratio
 
     def validation_step(self, batch: Batch, batch_index: int) -> None:
-        """Free-running error: what a forecast would score, never the teacher-forced loss."""
-        n_patches = -(-batch.target.shape[1] // self.model.config.patch_length)
-        memory = self.model.encode(batch, n_patches)
-        errors = self._errors_of(rollout(self.model, memory, n_patches), batch, memory)
+        """Free-running error: what a forecast would score, never the teacher-forced loss.
+
+        Of a distribution the teacher-forced likelihood, which is that of the whole path: the product of each patch's
+        given those before it.
+        """
+        if self.model.head.is_distribution:
+            outputs, memory = training_outputs(self.model, batch, teacher_forcing=1.0, detach=True)
+        else:
+            n_patches = -(-batch.target.shape[1] // self.model.config.patch_length)
+            memory = self.model.encode(batch, n_patches)
+            outputs = rollout(self.model, memory, n_patches)
+        errors = self._errors_of(outputs, batch, memory)
         self._errors.append(masked_sum(errors, batch.target_mask, batch.weight))
 
     def on_validation_epoch_end(self) -> None:
@@ -110,12 +118,12 @@ class ForecastModule(L.LightningModule):
         return {"optimizer": optimizer, "lr_scheduler": {"scheduler": schedule, "interval": "step"}}
 
     def _errors_of(self, outputs: torch.Tensor, batch: Batch, memory: Memory) -> torch.Tensor:
-        """Error of each target step in units of the series' deviation, (B, H, C)."""
+        """Error of each target step, (B, H, C): in units of the series' deviation, or a negative log-likelihood."""
         target = batch.target
-        output = self.model.patching.join(outputs, target.shape[2])[:, : target.shape[1]]  # (B, H, C[, Q])
+        output = self.model.patching.join(outputs, target.shape[2])[:, : target.shape[1]]  # (B, H, C[, K])
         scaled = memory.scale.normalise(target, batch.target_mask).to(output.dtype)
         if memory.scale.compressed:  # no factor turns these errors into ones of the series
-            return self.model.head.loss(output, scaled)
+            return self.model.head.loss(output, scaled, torch.ones_like(scaled))
         unit = torch.where(batch.series_deviation > 0, batch.series_deviation, 1.0).unsqueeze(1)
         weight = (memory.scale.scale / unit).to(output.dtype)  # (B, 1, C)
-        return self.model.head.loss(output * (weight if output.ndim == 3 else weight.unsqueeze(-1)), scaled * weight)
+        return self.model.head.loss(output, scaled, weight)
