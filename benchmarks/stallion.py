@@ -30,7 +30,7 @@ SEARCH = Path(__file__).with_name("stallion_search.jsonl")
 
 FIRST: dict[str, Any] = dict(context_length=24, patch_length=6, scaling="standard")
 # The best of the search; a small network, since there are 350 x 48 numbers to learn from.
-SETTINGS: dict[str, Any] = dict(context_length=36, patch_length=12, scaling="robust")
+SETTINGS: dict[str, Any] = dict(context_length=24, patch_length=12, scaling="robust")
 COMMON: dict[str, Any] = dict(d_model=32, dim_feedforward=64, num_encoder_layers=1, freq="MS", verbose=False)
 
 # What the search changes of FIRST. ``weigh``: each series weighs what its mean volume is.
@@ -65,6 +65,9 @@ CANDIDATES: list[dict[str, Any]] = [
     dict(scaling="robust", target_transform="yeo_johnson"),
     dict(scaling="robust", d_model=16, dim_feedforward=32),
     dict(scaling="robust", learning_rate=3e-4),
+    dict(scaling="robust", patch_length=12, timestamp_encoding="calendar"),
+    dict(scaling="robust", patch_length=12, target_transform="log1p"),
+    dict(scaling="robust", patch_length=12, d_model=64, dim_feedforward=128),
 ]
 
 

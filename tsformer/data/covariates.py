@@ -75,7 +75,7 @@ def declare_roles(
 
 
 def check_roles(roles: Mapping[Label, str], targets: Sequence[Label], id_col: str | None, time_col: str) -> None:
-    """Raise a ValueError when a covariate, or the weight, is a target, the id or the time, or is static without ids."""
+    """Raise a ValueError when a covariate or the weight is also a target, the id or the time; or static without ids."""
     taken: dict[Label, str] = {name: "a target" for name in targets} | {time_col: "the time column"}
     if id_col is not None:
         taken[id_col] = "the id column"
