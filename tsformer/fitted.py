@@ -130,7 +130,7 @@ class FittedModel:
             out[index] = (values if values.ndim == 4 else values.unsqueeze(-1)).cpu().numpy()
         return out
 
-    def scales(self, panel: Panel, series: np.ndarray, cutoffs: np.ndarray) -> np.ndarray:
+    def window_scales(self, panel: Panel, series: np.ndarray, cutoffs: np.ndarray) -> np.ndarray:
         """Return the scale of windows as the network sees them, (B, 1, C) float64, target units."""
         config = self.network.config
         windows = Windows(
@@ -172,7 +172,7 @@ class FittedModel:
             When no window has an observed truth and a scale above 0.
         """
         values = self.forecast(panel, series, cutoffs, truth.shape[1], device=device)  # (B, H, C, Q)
-        scale = self.scales(panel, series, cutoffs)
+        scale = self.window_scales(panel, series, cutoffs)
         if self.network.head.levels:
             calibration = ConformalCalibration.fit_quantiles(truth, values, self.levels, scale)
         else:

@@ -533,7 +533,7 @@ class TransformerForecaster(BaseEstimator):
         levels = self._fitted.levels
         point = values[..., levels.index(0.5)]
         if wanted and calibration is not None:
-            scale = self._fitted.scales(panel, series, cutoffs)  # (B, 1, C)
+            scale = self._fitted.window_scales(panel, series, cutoffs)  # (B, 1, C)
             if given is not None:
                 scale = np.where(np.isnan(given), scale, 0.0)  # what is given has no error
             if not self.model_.head.levels:
