@@ -93,7 +93,7 @@ def test_readme_opens_with_the_two_commands():
 def test_tables_state_the_defaults_of_the_constructor():
     stated = {
         row[0].strip("`"): row[1].strip("`")
-        for page in ("docs/estimator.md", "docs/model.md", "docs/training.md")
+        for page in ("docs/estimator.md", "docs/covariates.md", "docs/model.md", "docs/training.md")
         for row in rows(page)
         if len(row) == 3 and re.fullmatch(r"`\w+`", row[0])
     }

@@ -20,6 +20,7 @@ from sklearn.utils.estimator_checks import check_estimator
 import tsformer
 from tsformer import TransformerForecaster
 from tsformer.config import ModelConfig, TrainingConfig
+from tsformer.persistence import FORMAT
 
 # scikit-learn's checks that a forecaster cannot pass, or does better not to.
 SKLEARN_EXCEPTIONS = {
@@ -320,8 +321,8 @@ def test_damaged_files(small, make_panel, tmp_path):
     (tmp_path / "folder.safetensors").mkdir()
     with pytest.raises(ValueError, match="it is a folder"):
         small().fit(make_panel({"a": 5.0})).save(tmp_path / "folder")
-    save_file({"a": torch.zeros(1)}, tmp_path / "bare.safetensors", metadata={"format": "tsformer-1"})
-    save_file({"a": torch.zeros(1)}, tmp_path / "text.safetensors", metadata={"format": "tsformer-1", "tsformer": "{"})
+    save_file({"a": torch.zeros(1)}, tmp_path / "bare.safetensors", metadata={"format": FORMAT})
+    save_file({"a": torch.zeros(1)}, tmp_path / "text.safetensors", metadata={"format": FORMAT, "tsformer": "{"})
     for name in ("bare", "text"):
         with pytest.raises(ValueError, match="is damaged: its description"):
             tsformer.load(tmp_path / f"{name}.safetensors")

@@ -31,12 +31,15 @@ class Batch(NamedTuple):
     calendar: torch.Tensor | None = None
     """(B, L + H, F) int64: calendar fields of every step, None without a timestamp encoding."""
     known: torch.Tensor | None = None
-    """(B, L + H, K) float32: covariates known in the future, as numbers or as numbers of levels from 0 on; NaN where
-    missing, of an unseen level, or outside the series. None when there are none."""
+    """(B, L + H, K) float32: covariates known in the future, numbers in units of their training deviation around their
+    training mean, categories as numbers of levels from 0 on; NaN where missing, of an unseen level, or outside the
+    series. None when there are none."""
     observed: torch.Tensor | None = None
     """(B, L, O) float32: covariates of the past only, like `known`."""
     static: torch.Tensor | None = None
     """(B, S) float32: covariates of the series, like `known`."""
+    weight: torch.Tensor | None = None
+    """(B, H, 1) float32: what an error at each target step counts; None: all the same."""
 
     def to(self, device: torch.device | str) -> Batch:
         """Return the batch on another device."""

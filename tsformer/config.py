@@ -10,7 +10,8 @@ from typing import Any, Literal, get_args
 ChannelMixing = Literal["independent", "joint"]
 PositionalEncoding = Literal["rotary", "sinusoidal", "learned", "none"]
 TimestampEncoding = Literal["none", "calendar"]
-Scaling = Literal["standard", "last_season", "last_value", "none"]
+Scaling = Literal["standard", "last_season", "last_value", "robust", "asinh", "none"]
+TargetTransform = Literal["log1p", "box_cox", "yeo_johnson"]
 Activation = Literal["gelu", "relu"]
 TrainingMode = Literal["free_running", "teacher_forcing", "mixed"]
 Loss = Literal["mae", "mse", "huber", "quantile"]
@@ -22,6 +23,7 @@ CHOICES: dict[str, tuple[str, ...]] = {
     "positional_encoding": get_args(PositionalEncoding),
     "timestamp_encoding": get_args(TimestampEncoding),
     "scaling": get_args(Scaling),
+    "target_transform": get_args(TargetTransform),
     "activation": get_args(Activation),
     "training_mode": get_args(TrainingMode),
     "loss": get_args(Loss),
@@ -56,6 +58,12 @@ class ModelConfig:
         ``timestamp_encoding``.
     quantiles
         Levels of the quantile head, in increasing order and with 0.5 among them; empty for a point head.
+    known_sizes, observed_sizes, static_sizes
+        Levels of each covariate of that role, 0 for numbers.
+    n_targets
+        Targets that known covariates have an effect on.
+    target_transform
+        What the targets go through before the network and their forecasts after it; None: nothing.
 
     Raises
     ------
@@ -70,6 +78,10 @@ class ModelConfig:
     n_channels: int = 1
     calendar_sizes: tuple[int, ...] = ()
     quantiles: tuple[float, ...] = ()
+    known_sizes: tuple[int, ...] = ()
+    observed_sizes: tuple[int, ...] = ()
+    static_sizes: tuple[int, ...] = ()
+    n_targets: int = 1
     d_model: int = 64
     nhead: int = 4
     num_encoder_layers: int = 2
@@ -83,6 +95,7 @@ class ModelConfig:
     positional_encoding: PositionalEncoding = "rotary"
     timestamp_encoding: TimestampEncoding = "none"
     scaling: Scaling = "last_season"
+    target_transform: TargetTransform | None = None
 
     def __post_init__(self) -> None:
         for name in (
@@ -91,6 +104,7 @@ class ModelConfig:
             "season_length",
             "max_decoder_length",
             "n_channels",
+            "n_targets",
             "d_model",
             "nhead",
             "num_encoder_layers",
@@ -285,6 +299,8 @@ def check_choices(config: ModelConfig | TrainingConfig) -> None:
     for field in fields(config):
         value = getattr(config, field.name)
         if field.name not in CHOICES or (field.name == "loss" and callable(value)):
+            continue
+        if value is None and field.default is None:
             continue
         if value not in CHOICES[field.name]:
             options = ", ".join(map(repr, CHOICES[field.name]))

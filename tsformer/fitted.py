@@ -14,12 +14,16 @@ import torch
 from tsformer.calibration import ConformalCalibration
 from tsformer.config import ModelConfig
 from tsformer.data.panel import Panel, Schema
-from tsformer.data.windows import SeriesStatistics, Windows
+from tsformer.data.transforms import TargetTransform
+from tsformer.data.windows import CovariateScales, SeriesStatistics, Windows
 from tsformer.metrics import divide
 from tsformer.nn.decoding import forecast
 from tsformer.nn.model import ForecastTransformer
 from tsformer.persistence import read_model, write_model
+from tsformer.smearing import smeared_mean
 
+# Arrays of a panel that a file keeps of the history, beside its starts.
+HISTORY = ("values", "indptr", "known", "observed", "static")
 # Bytes of activations that one batch of a forecast may take.
 BATCH_BYTES = 2**28
 
@@ -46,22 +50,34 @@ class FittedModel:
     ids
         (N,) ids of the training series.
     statistics
-        Mean and deviation of their training rows.
+        Mean and deviation of their training rows, target units.
+    scales
+        Of the covariates, from the training rows.
     calendar_fields
         Calendar fields that the network reads.
     tail
-        The last ``context_length`` rows of each series, to go on from; None: not kept.
+        The last ``context_length`` rows of each series, target units, to go on from; None: not kept.
     calibration
         What gives intervals their coverage; None: not calibrated.
+    transform
+        From target units to those that the network works in.
+    transformed
+        Statistics in those; None: the units are the same.
+    errors
+        (K, H, C) past errors that means are smeared over (`smearing`); None: forecasts are quantiles.
     """
 
     network: ForecastTransformer
     schema: Schema
     ids: np.ndarray
     statistics: SeriesStatistics
+    scales: CovariateScales
     calendar_fields: tuple[str, ...] = ()
     tail: Panel | None = None
     calibration: ConformalCalibration | None = None
+    transform: TargetTransform = TargetTransform()
+    transformed: SeriesStatistics | None = None
+    errors: np.ndarray | None = None
 
     @property
     def levels(self) -> tuple[float, ...]:
@@ -112,22 +128,31 @@ class FittedModel:
                 f"(any horizon), or with a longer prediction_length"
             )
         windows = Windows(
-            panel,
+            self.transform.apply(panel.with_levels_of(self.schema)),
             series,
             cutoffs,
             context_length=config.context_length,
-            horizon=horizon if self.calendar_fields else 0,  # the calendar alone looks ahead
-            statistics=self.statistics_of(panel),
+            horizon=horizon if self.calendar_fields or config.known_sizes else 0,  # they alone look ahead
+            statistics=_of_series(panel, self.ids, self.transformed or self.statistics),
             calendar_fields=self.calendar_fields,
+            scales=self.scales,
         )
         size = batch_size or batch_limit(config, panel.n_channels)
         network = self.network.to(device)
         out = np.empty((len(series), horizon, panel.n_channels, len(self.levels)))
         for begin in range(0, len(series), size):
             index = np.arange(begin, min(begin + size, len(series)))
-            known = None if given is None else torch.from_numpy(given[index]).to(device)
-            values = forecast(network, windows.batch(index).to(device), horizon, known)
-            out[index] = (values if values.ndim == 4 else values.unsqueeze(-1)).cpu().numpy()
+            batch = windows.batch(index).to(device)
+            known = None if given is None else torch.from_numpy(self.transform.forward(given[index])).to(device)
+            values = forecast(network, batch, horizon, known)
+            if self.errors is not None:
+                mean = smeared_mean(values, batch, network.scaler(batch), self.errors, self.transform.inverse)
+                out[index] = mean[..., None]
+            else:
+                restored = self.transform.inverse(values.cpu().numpy())
+                out[index] = restored if restored.ndim == 4 else restored[..., None]
+        if given is not None:
+            out = np.where(np.isnan(given)[..., None], out, given[..., None])
         return out
 
     def window_scales(self, panel: Panel, series: np.ndarray, cutoffs: np.ndarray) -> np.ndarray:
@@ -180,17 +205,12 @@ class FittedModel:
         return replace(self, calibration=calibration)
 
     def statistics_of(self, panel: Panel) -> SeriesStatistics:
-        """Scales of the series of a panel, by id.
+        """Scales of the series of a panel, by id, in target units.
 
         A series unseen in training is scaled by its context alone; where that is all missing, it takes the mean of
         the training series.
         """
-        place = pd.Index(self.ids).get_indexer(pd.Index(panel.ids))
-        mean, deviation = self.statistics.mean[place], self.statistics.deviation[place]
-        unseen = place < 0
-        if unseen.any():
-            mean[unseen], deviation[unseen] = self.statistics.mean.mean(0), 0.0
-        return SeriesStatistics(mean, deviation)
+        return _of_series(panel, self.ids, self.statistics)
 
     def write(self, path: str | os.PathLike[str], about: dict[str, Any], *, include_history: bool) -> Path:
         """Write to one file; ``about`` is what the caller wants back from ``read``, as JSON."""
@@ -198,6 +218,13 @@ class FittedModel:
         tensors = {f"model.{name}": tensor for name, tensor in self.network.state_dict().items()}
         tensors["statistics.mean"] = torch.from_numpy(self.statistics.mean)
         tensors["statistics.deviation"] = torch.from_numpy(self.statistics.deviation)
+        tensors |= {f"scales.{role}": torch.from_numpy(scale) for role, scale in self.scales._asdict().items()}
+        if self.transformed is not None:
+            tensors["transform.powers"] = torch.from_numpy(self.transform.powers)
+            tensors["transformed.mean"] = torch.from_numpy(self.transformed.mean)
+            tensors["transformed.deviation"] = torch.from_numpy(self.transformed.deviation)
+        if self.errors is not None:
+            tensors["errors"] = torch.from_numpy(self.errors)
         metadata: dict[str, Any] = {
             "about": about,
             "config": {field.name: getattr(config, field.name) for field in fields(config)},
@@ -207,8 +234,8 @@ class FittedModel:
             "calendar_fields": self.calendar_fields,
         }
         if include_history and self.tail is not None:
-            tensors["history.values"] = torch.from_numpy(self.tail.values)
-            tensors["history.indptr"] = torch.from_numpy(self.tail.indptr)
+            for name in HISTORY:
+                tensors[f"history.{name}"] = torch.from_numpy(getattr(self.tail, name))
             tensors["history.start"] = torch.from_numpy(self.tail.start.astype(np.int64))
             metadata["start_dtype"] = str(self.tail.start.dtype)
         if self.calibration is not None:
@@ -236,14 +263,42 @@ class FittedModel:
         tail = None
         if "history.values" in tensors:
             start = tensors["history.start"].numpy().astype(metadata["start_dtype"])
-            tail = Panel(tensors["history.values"].numpy(), tensors["history.indptr"].numpy(), start, ids, schema)
+            kept = {name: tensors[f"history.{name}"].numpy() for name in HISTORY}
+            tail = Panel(start=start, ids=ids, schema=schema, **kept)
         statistics = SeriesStatistics(tensors["statistics.mean"].numpy(), tensors["statistics.deviation"].numpy())
+        scales = CovariateScales(*(tensors[f"scales.{role}"].numpy() for role in CovariateScales._fields))
         arrays = {
             name.removeprefix("calibration."): t.numpy()
             for name, t in tensors.items()
             if name.startswith("calibration.")
         }
-        calibration = ConformalCalibration.from_arrays(arrays) if arrays else None
-        fields_ = tuple(metadata["calendar_fields"])
-        fitted = cls(network.eval(), schema, ids, statistics, fields_, tail, calibration)
+        transform, transformed = TargetTransform(), None
+        if config.target_transform is not None:
+            transform = TargetTransform(config.target_transform, tensors["transform.powers"].numpy())
+            transformed = SeriesStatistics(
+                tensors["transformed.mean"].numpy(), tensors["transformed.deviation"].numpy()
+            )
+        fitted = cls(
+            network.eval(),
+            schema,
+            ids,
+            statistics,
+            scales,
+            tuple(metadata["calendar_fields"]),
+            tail,
+            calibration=ConformalCalibration.from_arrays(arrays) if arrays else None,
+            transform=transform,
+            transformed=transformed,
+            errors=tensors["errors"].numpy() if "errors" in tensors else None,
+        )
         return fitted, metadata["about"]
+
+
+def _of_series(panel: Panel, ids: np.ndarray, statistics: SeriesStatistics) -> SeriesStatistics:
+    """Return the statistics of the series of a panel, from those of ``ids``; an unseen one has no deviation."""
+    place = pd.Index(ids).get_indexer(pd.Index(panel.ids))
+    mean, deviation = statistics.mean[place], statistics.deviation[place]
+    unseen = place < 0
+    if unseen.any():
+        mean[unseen], deviation[unseen] = statistics.mean.mean(0), 0.0
+    return SeriesStatistics(mean, deviation)

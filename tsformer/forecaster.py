@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from copy import deepcopy
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,17 +19,20 @@ from tsformer import __version__
 from tsformer.config import DEFAULT_QUANTILES, ModelConfig, TrainingConfig, check_integer, check_quantiles
 from tsformer.data.frames import Restore, as_it_is, to_pandas
 from tsformer.data.frequency import season_length as usual_season_length
-from tsformer.data.future import given_values
-from tsformer.data.loaders import evaluation_loader, split_rows, training_loader
-from tsformer.data.panel import Panel, check_trainable, to_frame, to_panel
+from tsformer.data.future import future_frame, given_values, with_future
+from tsformer.data.loaders import check_weighted, evaluation_loader, split_rows, training_loader
+from tsformer.data.panel import Panel, check_trainable, static_frame, to_frame, to_panel
+from tsformer.data.series import Schema
 from tsformer.data.time_features import calendar_fields, calendar_sizes
-from tsformer.data.windows import Windows, series_statistics, training_runs, validation_cutoffs
+from tsformer.data.transforms import TargetTransform
+from tsformer.data.windows import Windows, covariate_scales, series_statistics, training_runs, validation_cutoffs
 from tsformer.evaluation.arrays import rows_at
 from tsformer.evaluation.scoring import scaled_mae
 from tsformer.fitted import FittedModel, batch_limit
 from tsformer.intervals import check_levels, check_names, interpolate, interval_columns
 from tsformer.nn.model import ForecastTransformer
 from tsformer.resolve import Lengths, resolve_lengths
+from tsformer.smearing import past_errors
 
 # Validation windows beyond this many change the error by less than an epoch does.
 MAX_VALIDATION_WINDOWS = 1000
@@ -52,6 +55,14 @@ class TransformerForecaster(BaseEstimator):
         Names of the id and time columns. A frame with the column ``id_col`` is long, every other one wide.
     target_cols
         Columns to forecast; None: ``y`` of a long frame, every numeric column of a wide one.
+    known, observed, static
+        Names of the covariates: columns whose values are known in the future too, known in the past only, or the same
+        all along a series. Numbers, booleans, text or categories. ``static`` may also be a frame, one row an id. See
+        the documentation of covariates.
+    holidays
+        Countries whose public holidays ``timestamp_encoding="calendar"`` knows: ``"DE"``, ``["FR", "DE-BY"]``.
+    weight_col
+        Column of what an error at each row counts in training and validation, 0 or more; None: all the same.
     patch_length
         Steps in one token; None: derived (``patch_length_``). 1 is the classic form.
     season_length
@@ -68,8 +79,11 @@ class TransformerForecaster(BaseEstimator):
     timestamp_encoding
         ``"calendar"``: learned embeddings of hour, weekday, month ... of each token; ``"none"``.
     scaling
-        Location of each window: ``"last_season"``, ``"standard"`` (mean of the context), ``"last_value"`` or
-        ``"none"``.
+        Location of each window: ``"last_season"``, ``"standard"`` (mean of the context), ``"last_value"``, ``"robust"``
+        (median), ``"asinh"`` (median, large values compressed) or ``"none"``.
+    target_transform
+        ``"log1p"``, ``"box_cox"`` or ``"yeo_johnson"``: the network works on transformed targets, forecasts come back
+        in target units, means without the bias of the inverse; None: no transform.
     training_mode, teacher_forcing_ratio, teacher_forcing_share, detach_rollout, rollout_length
         See `TrainingConfig`: whether the model learns on its own patches or on the true ones.
     loss
@@ -123,8 +137,15 @@ class TransformerForecaster(BaseEstimator):
     (20, 1)
     """
 
-    prefix_consistent = True  # a shorter forecast is the beginning of a longer one
     _restore: Restore  # how a forecast without a history goes out
+
+    @property
+    def prefix_consistent(self) -> bool:
+        """Whether a shorter forecast is the beginning of a longer one.
+
+        Not with known covariates: the last patch of the shorter one knows nothing of the steps behind it.
+        """
+        return self.known is None
 
     def __init__(
         self,
@@ -135,6 +156,11 @@ class TransformerForecaster(BaseEstimator):
         id_col: str = "unique_id",
         time_col: str = "ds",
         target_cols: Any = None,
+        known: Any = None,
+        observed: Any = None,
+        static: Any = None,
+        holidays: str | Sequence[str] | None = None,
+        weight_col: str | int | None = None,
         patch_length: int | None = None,
         season_length: int | None = None,
         d_model: int = 64,
@@ -150,6 +176,7 @@ class TransformerForecaster(BaseEstimator):
         positional_encoding: str = "rotary",
         timestamp_encoding: str = "none",
         scaling: str = "last_season",
+        target_transform: str | None = None,
         training_mode: str = "free_running",
         teacher_forcing_ratio: float = 0.0,
         teacher_forcing_share: float = 0.5,
@@ -188,6 +215,11 @@ class TransformerForecaster(BaseEstimator):
         self.id_col = id_col
         self.time_col = time_col
         self.target_cols = target_cols
+        self.known = known
+        self.observed = observed
+        self.static = static
+        self.holidays = holidays
+        self.weight_col = weight_col
         self.patch_length = patch_length
         self.season_length = season_length
         self.d_model = d_model
@@ -203,6 +235,7 @@ class TransformerForecaster(BaseEstimator):
         self.positional_encoding = positional_encoding
         self.timestamp_encoding = timestamp_encoding
         self.scaling = scaling
+        self.target_transform = target_transform
         self.training_mode = training_mode
         self.teacher_forcing_ratio = teacher_forcing_ratio
         self.teacher_forcing_share = teacher_forcing_share
@@ -259,10 +292,14 @@ class TransformerForecaster(BaseEstimator):
         """
         self._training_config()  # what is wrong with the parameters comes before what is wrong with the data
         X, restore = to_pandas(X)
-        panel = to_panel(X, freq=self.freq, id_col=self.id_col, time_col=self.time_col, target_cols=self.target_cols)
-        self.fit_panel(panel)
+        self.fit_panel(self.read_panel(X))
         self._restore = restore
         return self
+
+    def read_panel(self, X: Any) -> Panel:
+        """Return data as ``fit`` reads them: targets and covariates by the parameters."""
+        read_as = ("freq", "id_col", "time_col", "target_cols", "weight_col", "known", "observed", "static")
+        return to_panel(X, **{name: getattr(self, name) for name in read_as})
 
     def fit_panel(self, panel: Panel) -> TransformerForecaster:
         """Train on a panel; ``fit`` without the way in from a frame."""
@@ -272,12 +309,18 @@ class TransformerForecaster(BaseEstimator):
         training_config = self._training_config()
         check_trainable(panel)
         lengths = self._lengths(panel, training_config)
-        fields_ = calendar_fields(panel.schema.freq) if self.timestamp_encoding == "calendar" else ()
-        config = self._model_config(lengths, training_config, fields_, panel.n_channels)
+        fields_ = calendar_fields(panel.schema.freq, self.holidays) if self.timestamp_encoding == "calendar" else ()
+        config = self._model_config(lengths, training_config, fields_, panel.schema)
 
         # 2. Rows for training and validation; every scale from the former alone.
         train_end = split_rows(panel.lengths, training_config.validation_size)
+        check_weighted(panel, train_end)
         statistics = series_statistics(panel, train_end)
+        transform = TargetTransform.fit(config.target_transform, panel, train_end, statistics.mean)
+        seen = transform.apply(panel)  # from here on, data are in the units of the network
+        transformed = None if seen is panel else series_statistics(seen, train_end)
+        training_rows = seen.rows(0, train_end)
+        scales = covariate_scales(training_rows)
         runs = training_runs(train_end, config.context_length, lengths.rollout_length)
         if not len(runs[0]):
             raise ValueError(
@@ -287,14 +330,17 @@ class TransformerForecaster(BaseEstimator):
         cut: dict[str, Any] = dict(
             context_length=config.context_length,
             horizon=lengths.rollout_length,
-            statistics=statistics,
+            statistics=transformed or statistics,
             calendar_fields=fields_,
+            scales=scales,
         )
-        windows = Windows(panel.rows(0, train_end), *runs, **cut)
+        windows = Windows(training_rows, *runs, **cut)
         held_out = validation_cutoffs(panel.lengths, train_end, lengths.rollout_length, MAX_VALIDATION_WINDOWS)
-        validation = None
+        limit = batch_limit(config, panel.n_channels)
+        unseen = validation = None
         if training_config.validation_size and len(held_out[0]):
-            validation = evaluation_loader(Windows(panel, *held_out, **cut), batch_limit(config, panel.n_channels))
+            unseen = Windows(seen, *held_out, **cut)
+            validation = evaluation_loader(unseen, limit)
         errors_of = self._calibration_windows(panel, train_end, training_config) if self.calibrate else None
 
         # 3. Weights: the seed is set before the first is drawn.
@@ -320,7 +366,11 @@ class TransformerForecaster(BaseEstimator):
             )
 
         # 4. What forecasting needs.
-        fitted = FittedModel(model, panel.schema, panel.ids, statistics, fields_, panel.tail(config.context_length))
+        tail = panel.tail(config.context_length)
+        fitted = FittedModel(model, panel.schema, panel.ids, statistics, scales, fields_, tail)
+        fitted = replace(fitted, transform=transform, transformed=transformed)
+        if training_config.loss == "mse" and (transformed is not None or config.scaling == "asinh"):
+            fitted = replace(fitted, errors=past_errors(model, unseen or windows, limit))
         if errors_of is not None:
             fitted = fitted.calibrated(panel, *errors_of, device=self._device())
         self._take(fitted)
@@ -333,6 +383,8 @@ class TransformerForecaster(BaseEstimator):
         check_integer("prediction_length", self.prediction_length, minimum=1)
         if self.verbose not in (True, False, "auto"):
             raise ValueError(f"verbose must be True, False or 'auto', got {self.verbose!r}")
+        if self.holidays is not None and self.timestamp_encoding != "calendar":
+            raise ValueError(f"holidays={self.holidays!r} needs timestamp_encoding='calendar', which reads them")
         if self.loss is None:
             raise ValueError(
                 "loss is None: a saved model does not hold a loss of your own, set it with set_params(loss=...)"
@@ -355,7 +407,7 @@ class TransformerForecaster(BaseEstimator):
         )
 
     def _model_config(
-        self, lengths: Lengths, training: TrainingConfig, calendar: tuple[str, ...], n_channels: int
+        self, lengths: Lengths, training: TrainingConfig, calendar: tuple[str, ...], schema: Schema
     ) -> ModelConfig:
         """Architecture parameters, checked."""
         ours = self.get_params(deep=False)
@@ -365,7 +417,11 @@ class TransformerForecaster(BaseEstimator):
             patch_length=lengths.patch_length,
             season_length=lengths.season_length,
             max_decoder_length=max(lengths.rollout_length, self.prediction_length),
-            n_channels=n_channels if self.channel_mixing == "joint" else 1,
+            n_channels=len(schema.targets) if self.channel_mixing == "joint" else 1,
+            n_targets=len(schema.targets),
+            known_sizes=schema.levels_of("known"),
+            observed_sizes=schema.levels_of("observed"),
+            static_sizes=schema.levels_of("static"),
             calendar_sizes=calendar_sizes(calendar),
             quantiles=training.quantiles if training.loss == "quantile" else (),
         )
@@ -421,6 +477,7 @@ class TransformerForecaster(BaseEstimator):
         quantiles: Sequence[float] | None = None,
         level: Sequence[float] | float | None = None,
         batch_size: int | None = None,
+        future: Any = None,
         given: Any = None,
     ) -> Any:
         """Forecast the steps after the last row of each series.
@@ -439,6 +496,9 @@ class TransformerForecaster(BaseEstimator):
             Coverage of central intervals in percent, such as ``[80, 95]``. Needs the same.
         batch_size
             Windows forecast at a time; None: as many as fit in a quarter of a gigabyte.
+        future
+            Known covariates of the steps to come: a frame laid out like the history, matched by id, stamp and column
+            name. `make_future` returns one to fill.
         given
             Future values of targets that are known or assumed, in the layout of the data and matched by id, stamp and
             column name; what is NaN or not there is forecast. The decoder goes on from them, and they are in the
@@ -453,8 +513,8 @@ class TransformerForecaster(BaseEstimator):
         Raises
         ------
         ValueError
-            For a history that does not fit the training data, levels the model has not learned, or given values that
-            are no steps of the forecast.
+            For a history that does not fit the training data, levels the model has not learned, a ``future`` that
+            lacks ids, steps, columns or values (it lists them), or given values that are no steps of the forecast.
         NotFittedError
             Before ``fit``.
         """
@@ -463,16 +523,56 @@ class TransformerForecaster(BaseEstimator):
         if batch_size is not None:
             check_integer("batch_size", batch_size, minimum=1)
         X, restore = (None, self._restore) if X is None else to_pandas(X)
-        panel = self._fitted.tail if X is None else self._history(X)
-        if panel is None:
-            raise ValueError("this model was saved without its history: give predict the history to forecast from")
+        panel = self._history(X)
         windows = np.arange(panel.n_series), panel.lengths
         check_names(interval_columns(quantiles, level), self.targets_)
         known = None if given is None else given_values(panel, given, horizon)
         columns = self.forecast_columns(
-            panel, *windows, horizon, quantiles=quantiles, level=level, batch_size=batch_size, given=known
+            self._with_future(panel, future, horizon),
+            *windows,
+            horizon,
+            quantiles=quantiles,
+            level=level,
+            batch_size=batch_size,
+            given=known,
         )
         return restore(to_frame(panel, columns, name=type(self).__name__))
+
+    def make_future(self, X: Any = None, horizon: int | None = None) -> Any:
+        """Return the frame of known covariates that ``predict`` needs, to fill.
+
+        Parameters
+        ----------
+        X
+            The history to forecast from; None: the end of the training data.
+        horizon
+            Steps; None: ``prediction_length``.
+
+        Returns
+        -------
+        DataFrame
+            Ids and stamps of the steps to come, in the caller's layout; the covariates' columns are empty.
+
+        Raises
+        ------
+        NotFittedError
+            Before ``fit``.
+        """
+        check_is_fitted(self, "model_")
+        horizon = check_integer("horizon", self.prediction_length if horizon is None else horizon, minimum=1)
+        X, restore = (None, self._restore) if X is None else to_pandas(X)
+        return restore(future_frame(self._history(X), horizon))
+
+    def _with_future(self, panel: Panel, future: Any, horizon: int) -> Panel:
+        """Return the history with the known covariates of the steps to come behind it."""
+        known = panel.schema.of_role("known")
+        if known and future is None:
+            names = ", ".join(repr(covariate.name) for covariate in known)
+            raise ValueError(
+                f"the forecast needs the known covariates of the steps to come, {names}: give predict future=, a frame "
+                f"of them; make_future() returns the one to fill"
+            )
+        return with_future(panel, future, horizon) if future is not None else panel
 
     def forecast_windows(self, panel: Panel, series: np.ndarray, cutoffs: np.ndarray, horizon: int) -> np.ndarray:
         """Forecast windows of a panel from the rows before their cut-offs.
@@ -542,12 +642,25 @@ class TransformerForecaster(BaseEstimator):
         return {"": point} | {suffix: interpolate(values, levels, q) for suffix, q in wanted.items()}
 
     def _history(self, X: Any) -> Panel:
-        """Return what the caller forecasts from or scores on, held to the data of the fit."""
-        schema = self._fitted.schema
+        """Return what the caller forecasts from or scores on, held to the data of the fit; None: their end."""
+        schema, tail = self._fitted.schema, self._fitted.tail
+        if X is None:
+            if tail is None:
+                raise ValueError("this model was saved without its history: give it the history to forecast from, X")
+            return tail
         X, _ = to_pandas(X)
         if schema.layout == "array" and np.ndim(X) == 2 and not isinstance(X, pd.DataFrame):
             validate_data(self, X, reset=False, skip_check_array=True)  # scikit-learn's words for a wrong width
-        return to_panel(X, schema=schema)
+        return to_panel(X, schema=schema, static=self._static_of(X))
+
+    def _static_of(self, X: Any) -> Any:
+        """Return a frame of the static covariates where ``X`` has no columns of them; None where it has."""
+        names = {covariate.name for covariate in self._fitted.schema.of_role("static")}
+        if names <= set(getattr(X, "columns", ())):
+            return None
+        if hasattr(self.static, "columns"):
+            return self.static
+        return None if self._fitted.tail is None else static_frame(self._fitted.tail)
 
     def _device(self) -> torch.device:
         """Where forecasts are made."""
@@ -625,6 +738,8 @@ class TransformerForecaster(BaseEstimator):
             params["freq"] = None if params["freq"] is None else self.freq_
         if not isinstance(params["random_state"], (int, np.integer)):
             params["random_state"] = None
+        if hasattr(params["static"], "columns"):  # the values are kept with the history
+            params["static"] = [covariate.name for covariate in self._fitted.schema.of_role("static")]
         several = (tuple, set, frozenset, np.ndarray, pd.Index)
         return {name: list(p) if isinstance(p, several) else p for name, p in params.items()}
 

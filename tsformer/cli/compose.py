@@ -26,6 +26,7 @@ ALSO_KNOWN_AS = {
     "h": "prediction_length",
     "look_back": "context_length",
     "target_cols": "data.targets",
+    "weight_col": "data.weight",
     "time_col": "data.time",
     "id_col": "data.id",
     "lr": "training.learning_rate",
@@ -87,7 +88,11 @@ def compose(command: str, overrides: Sequence[str]) -> Settings:
     data = config["data"]
     if data["path"] is not None and data["name"] is not None:
         raise UsageError(f"data={data['name']} and data.path={data['path']}: give one of them")
-    for key in ("path", "root"):  # as the user meant them, wherever the configuration of the run is read again
+    for key in (
+        "path",
+        "root",
+        "future",
+    ):  # as the user meant them, wherever the configuration of the run is read again
         if data[key] is not None:
             data[key] = str(Path(str(data[key])).expanduser().absolute())
     return Settings(command, {str(key): value for key, value in config.items()}, given)

@@ -14,8 +14,9 @@ import pandas as pd
 from tsformer.calibration import ConformalCalibration
 from tsformer.cli import report, runs
 from tsformer.cli.compose import Settings, read_yaml, to_yaml
-from tsformer.cli.split import Config, Split, split_rows_of
+from tsformer.cli.split import Config, Split, read_future, split_rows_of
 from tsformer.config import check_bool, check_integer, quantile_pairs
+from tsformer.data.series import ROLES
 from tsformer.evaluation.benchmarks import Scores, evaluate_long_horizon, evaluate_windows, fit_baselines
 from tsformer.forecaster import TransformerForecaster, load
 
@@ -39,7 +40,10 @@ def fit(settings: Settings) -> None:
         if config["refit"]:
             forecaster = _train_on_everything(forecaster, split)
             _save(forecaster, config, folder)
-        write_forecast(forecaster, split.frame, config["prediction_length"], folder)
+        if config["data"]["known"] is None or config["data"]["future"] is not None:
+            write_forecast(forecaster, split.frame, config["prediction_length"], folder, read_future(config))
+        else:
+            print(f"No {runs.FORECAST}: it needs the known covariates of the steps to come, data.future=FILE")
         print(f"Run folder: {folder}")
 
 
@@ -109,6 +113,8 @@ def build(config: Config, **changes: Any) -> TransformerForecaster:
         context_length=config["context_length"],
         freq=config["freq"],
         target_cols=config["data"]["targets"],
+        **{role: config["data"][role] for role in ROLES},
+        weight_col=config["data"]["weight"],
         random_state=config["seed"],
         verbose=config["verbose"],
         **config["model"],
@@ -190,12 +196,14 @@ def _save(forecaster: TransformerForecaster, config: Config, folder: Path) -> No
     forecaster.save(folder / runs.MODEL)
 
 
-def write_forecast(forecaster: TransformerForecaster, history: Any, horizon: int, folder: Path) -> pd.DataFrame:
+def write_forecast(
+    forecaster: TransformerForecaster, history: Any, horizon: int, folder: Path, future: pd.DataFrame | None = None
+) -> pd.DataFrame:
     """Forecast from the last row of a history, with intervals where the model has them; draw it, too."""
     from tsformer.inspection.plotting import plot_forecast  # matplotlib: a second that nothing before needs
 
     levels = interval_levels(forecaster.model_.head.levels, forecaster._fitted.calibration)
-    forecast = forecaster.predict(history, horizon=horizon, level=levels)
+    forecast = forecaster.predict(history, horizon, level=levels, future=future)
     runs.write(folder / runs.FORECAST, lambda path: forecast.to_csv(path, index=False))
     figure = plot_forecast(history, forecast, targets=forecaster.targets_)
     runs.write(folder / runs.PICTURE, lambda path: figure.savefig(path, dpi=120))
@@ -218,7 +226,7 @@ def model_and_config(settings: Settings) -> tuple[Path, Config]:
     if "data" in settings.given:
         config["data"] = asked["data"]
     elif "data.path" in settings.given:  # another file of the same columns
-        config["data"] = asked["data"] | {role: config["data"][role] for role in ("time", "id", "targets")}
+        config["data"] = asked["data"] | {key: config["data"][key] for key in ("time", "id", "targets", *ROLES)}
     for key in settings.given:
         group, _, leaf = key.rpartition(".")
         if group == "data":

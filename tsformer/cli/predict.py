@@ -9,7 +9,7 @@ import pandas as pd
 from tsformer.cli import report, runs
 from tsformer.cli.compose import Settings
 from tsformer.cli.experiment import model_and_config, write_forecast
-from tsformer.cli.split import Config, read_data
+from tsformer.cli.split import Config, read_data, read_future
 from tsformer.forecaster import load
 
 
@@ -20,8 +20,9 @@ def predict(settings: Settings) -> None:
     forecaster = load(model)
     horizon = config["prediction_length"] if "prediction_length" in settings.given else forecaster.prediction_length
     history = _history(config, is_asked_for=any(key.split(".")[0] == "data" for key in settings.given))
+    future = read_future(config)
     with runs.run_folder(config["output_dir"], settings.command) as folder:
-        forecast = write_forecast(forecaster, history, horizon, folder)
+        forecast = write_forecast(forecaster, history, horizon, folder, future)
         print(f"Model: {model}")
         print(forecast.head(10).to_string(index=False))
         if len(forecast) > 10:

@@ -11,6 +11,7 @@ import pandas as pd
 from tsformer.config import check_bool, check_integer
 from tsformer.data.datasets import load_dataset, read_table
 from tsformer.data.panel import Panel, to_panel
+from tsformer.data.series import ROLES
 from tsformer.evaluation.benchmarks import PROTOCOLS, LongHorizonProtocol, split_70_10_20
 
 Config = dict[str, Any]
@@ -54,7 +55,8 @@ def read_data(config: Config) -> pd.DataFrame:
     data = config["data"]
     columns = {role: data[role] for role in ("time", "id") if data[role] is not None}
     if data["path"] is not None:
-        return read_table(str(data["path"]), targets=data["targets"], **columns)
+        kept = dict(weight=data["weight"], covariates=covariates_of(config))
+        return read_table(str(data["path"]), targets=data["targets"], **kept, **columns)
     if data["name"] is None:
         raise ValueError("which data? data=NAME, or data.path=my.csv for a file")
     if columns:
@@ -62,14 +64,33 @@ def read_data(config: Config) -> pd.DataFrame:
     return load_dataset(data["name"], data["root"])
 
 
+def covariates_of(config: Config) -> list[str]:
+    """Return the names of all covariates."""
+    given = (config["data"][role] for role in ROLES)
+    return [name for names in given if names is not None for name in ([names] if isinstance(names, str) else names)]
+
+
+def read_future(config: Config) -> pd.DataFrame | None:
+    """Return the known covariates of the steps to come; None where no file of them is named."""
+    data = config["data"]
+    if data["future"] is None:
+        return None
+    if data["known"] is None:
+        raise ValueError("data.future holds known covariates: name its columns with data.known=[...]")
+    columns = {role: data[role] for role in ("time", "id") if data[role] is not None}
+    known = [data["known"]] if isinstance(data["known"], str) else data["known"]
+    return read_table(str(data["future"]), targets=[], covariates=known, **columns)
+
+
 def panel_of(config: Config, frame: pd.DataFrame) -> Panel:
     """Return the data as a panel; those of a file that has ids but no ``y`` with every numeric column as a target."""
-    targets = config["data"]["targets"]
+    targets, weight = config["data"]["targets"], config["data"]["weight"]
     if targets is None and config["data"]["path"] is not None and "unique_id" in frame.columns:
         if "y" not in frame.columns:
-            numeric = frame.drop(columns=["unique_id", "ds"]).select_dtypes("number")
-            targets = list(numeric.columns) or None
-    return to_panel(frame, freq=config["freq"], target_cols=targets)
+            others = ["unique_id", "ds", *covariates_of(config), *([] if weight is None else [weight])]
+            targets = list(frame.drop(columns=others).select_dtypes("number").columns) or None
+    roles = {role: config["data"][role] for role in ROLES}
+    return to_panel(frame, freq=config["freq"], target_cols=targets, weight_col=weight, **roles)
 
 
 def split_rows_of(config: Config) -> Split:

@@ -105,6 +105,8 @@ def read_table(
     time: str | None = None,
     id: str | None = None,
     targets: Sequence[str] | str | None = None,
+    covariates: Sequence[str] = (),
+    weight: str | None = None,
 ) -> pd.DataFrame:
     """Return a CSV or Parquet file as a frame that the estimator takes.
 
@@ -118,6 +120,10 @@ def read_table(
         Id column, which becomes ``unique_id``; None: the table is wide.
     targets
         Columns to keep beside these two; None: all.
+    covariates
+        Columns to keep whatever they hold.
+    weight
+        Column of weights, kept too.
 
     Raises
     ------
@@ -126,7 +132,8 @@ def read_table(
     """
     table = _read_file(Path(path).expanduser().resolve())
     wanted = [targets] if isinstance(targets, str) else None if targets is None else list(targets)
-    for role, name in [("time", time), ("id", id), *(("target", name) for name in wanted or [])]:
+    roles = [("time", time), ("id", id), ("weight", weight), *(("target", name) for name in wanted or [])]
+    for role, name in [*roles, *(("covariate", name) for name in covariates)]:
         if name is not None and name not in table.columns:
             raise ValueError(f"no {role} column {name!r} in {path}: the columns are {_names_of(table)}")
     time = time or _time_of(table, path)
@@ -134,7 +141,8 @@ def read_table(
         if not is_number(table[name]):
             raise ValueError(f"target {name!r} of {path} must hold numbers, got {table[name].dtype}")
     if wanted is not None:
-        table = table[list(dict.fromkeys([*([id] if id else []), time, *wanted]))]
+        kept = (id, time, *wanted, *covariates, weight)
+        table = table[list(dict.fromkeys(name for name in kept if name is not None))]
     if not is_number(table[time]):
         table = table.assign(**{time: parse_dates(table[time], repr(time))})
     names = {time: "ds"} | ({id: "unique_id"} if id else {})

@@ -61,6 +61,10 @@ class Schema:
         """Return the covariates of a role, in the order of their columns in the panel."""
         return tuple(covariate for covariate in self.covariates if covariate.role == role)
 
+    def levels_of(self, role: Role) -> tuple[int, ...]:
+        """Return how many levels each covariate of a role has, 0 for numbers."""
+        return tuple(0 if c.levels is None else len(c.levels) for c in self.of_role(role))
+
     @property
     def zone(self) -> str | None:
         """Time zone of which the panel's stamps are the UTC; None where they are wall time or have no zone."""
@@ -105,6 +109,8 @@ class Panel:
     known, observed, static
         (T, K), (T, O) and (N, S) float64: covariates in the order of the schema, categories as numbers of their
         levels; NaN where missing or of an unseen level. None by default: width 0.
+    weight
+        (T,) float64: what an error at each row counts, 0 at stamps that the caller's rows skipped; None: all the same.
     """
 
     values: np.ndarray
@@ -115,6 +121,7 @@ class Panel:
     known: np.ndarray = field(default_factory=no_columns)
     observed: np.ndarray = field(default_factory=no_columns)
     static: np.ndarray = field(default_factory=no_columns)
+    weight: np.ndarray | None = None
 
     def __post_init__(self) -> None:
         for name, length in (("known", len(self.values)), ("observed", len(self.values)), ("static", len(self.ids))):
@@ -164,11 +171,40 @@ class Panel:
             start=self.stamps(np.arange(self.n_series), first),
             known=self.known[index],
             observed=self.observed[index],
+            weight=None if self.weight is None else self.weight[index],
         )
 
     def tail(self, n: np.ndarray | int) -> Panel:
         """Return the panel of the last ``n`` rows of each series."""
         return self.rows(self.lengths - n, self.lengths)
+
+    def with_levels_of(self, schema: Schema) -> Panel:
+        """Return the panel with the numbers of levels that another schema has, of the same covariates.
+
+        Levels that it does not have become missing.
+
+        Raises
+        ------
+        ValueError
+            When the covariates are others, or numbers in one and categories in the other.
+        """
+        if self.schema.covariates == schema.covariates:
+            return self
+        changed = {role: getattr(self, role).copy() for role in ROLES}
+        for role in ROLES:
+            ours, theirs = self.schema.of_role(role), schema.of_role(role)
+            if [c.name for c in ours] != [c.name for c in theirs]:
+                names = ", ".join(repr(c.name) for c in theirs) or "none"
+                raise ValueError(f"the {role} covariates must be those of the fit: {names}")
+            for column, (our, their) in enumerate(zip(ours, theirs, strict=True)):
+                if (our.levels is None) != (their.levels is None):
+                    raise ValueError(f"covariate {our.name!r} is of numbers here or in the fit, and not in both")
+                if our.levels is not None and their.levels is not None and our.levels != their.levels:
+                    place = {level: float(number) for number, level in enumerate(their.levels)}
+                    numbers = np.array([*(place.get(level, np.nan) for level in our.levels), np.nan])
+                    old = changed[role][:, column]
+                    changed[role][:, column] = numbers[np.nan_to_num(old, nan=-1).astype(np.int64)]
+        return replace(self, schema=replace(self.schema, covariates=schema.covariates), **changed)
 
     def describe(self, row: int, column: Label) -> str:
         """Return the column, id and stamp of one value, for messages."""

@@ -9,6 +9,7 @@ import torch
 
 from tsformer.batch import Batch
 from tsformer.data.panel import Panel
+from tsformer.data.series import ROLES
 from tsformer.data.time_features import calendar
 
 
@@ -21,8 +22,37 @@ class SeriesStatistics(NamedTuple):
     """(N, C) float64, target units, population standard deviation; exactly 0 for a constant."""
 
 
+class CovariateScales(NamedTuple):
+    """Mean and deviation of the covariates of each role, over all training rows; 0 and 1 for categories."""
+
+    known: np.ndarray
+    """(2, K) float64."""
+    observed: np.ndarray
+    """(2, O) float64."""
+    static: np.ndarray
+    """(2, S) float64."""
+
+
+def covariate_scales(panel: Panel) -> CovariateScales:
+    """Return the scales of the covariates of a panel, training rows only.
+
+    A covariate of numbers that never changes is centred and left at deviation 1.
+    """
+    scales = []
+    for role in ROLES:  # the fields above, in order
+        covariates, values = panel.schema.of_role(role), getattr(panel, role)
+        scale = np.array([np.zeros(len(covariates)), np.ones(len(covariates))])
+        for column, covariate in enumerate(covariates):
+            numbers = values[~np.isnan(values[:, column]), column]
+            if covariate.levels is None and len(numbers):
+                deviation = numbers.std()
+                scale[:, column] = numbers.mean(), deviation if deviation > 0 else 1.0
+        scales.append(scale)
+    return CovariateScales(*scales)
+
+
 def series_statistics(panel: Panel, end: np.ndarray | int | None = None) -> SeriesStatistics:
-    """Return mean and deviation of the observed values of each series.
+    """Return mean and deviation of the observed values of each series; rows of weight 0 do not count.
 
     Parameters
     ----------
@@ -42,6 +72,8 @@ def series_statistics(panel: Panel, end: np.ndarray | int | None = None) -> Seri
     if end is not None:
         steps = np.arange(len(series)) - panel.indptr[series]
         counts = steps < np.broadcast_to(end, n_series)[series]
+    if panel.weight is not None:
+        counts &= panel.weight > 0
     statistics = [_channel_statistics(values, series, counts, n_series) for values in panel.values.T]
     mean, deviation = (np.stack(columns, axis=1) for columns in zip(*statistics, strict=True))
     return SeriesStatistics(mean, deviation)
@@ -175,6 +207,8 @@ class Windows:
         Scale of each series.
     calendar_fields
         Calendar fields of every step to add; none by default.
+    scales
+        Of the covariates; None: they go into the batch in units of their own.
 
     Raises
     ------
@@ -203,6 +237,7 @@ class Windows:
         horizon: int,
         statistics: SeriesStatistics,
         calendar_fields: tuple[str, ...] = (),
+        scales: CovariateScales | None = None,
     ) -> None:
         self.panel = panel
         self.series = np.asarray(series, dtype=np.int64)
@@ -223,8 +258,12 @@ class Windows:
                 "a cut-off lies outside its series: at most as many rows can be before it as the series has"
             )
         self._values = torch.from_numpy(panel.values)
-        self._known, self._observed = torch.from_numpy(panel.known), torch.from_numpy(panel.observed)
-        self._static = torch.from_numpy(panel.static)
+        self._covariates = {
+            role: (torch.from_numpy(getattr(panel, role)), None if scales is None else torch.from_numpy(scales[i]))
+            for i, role in enumerate(CovariateScales._fields)
+            if getattr(panel, role).shape[1]
+        }
+        self._weight = None if panel.weight is None else torch.from_numpy(panel.weight)[:, None]
         self._mean, self._deviation = torch.from_numpy(statistics.mean), torch.from_numpy(statistics.deviation)
         self._steps = torch.arange(-context_length, horizon)
 
@@ -255,9 +294,10 @@ class Windows:
             series_mean=self._mean[chosen],
             series_deviation=self._deviation[chosen],
             calendar=self._calendar(series, cutoffs) if self.calendar_fields else None,
-            known=_gather(self._known, rows, inside),
-            observed=_gather(self._observed, rows[:, :context], inside[:, :context]),
-            static=self._static[chosen].float() if self._static.shape[1] else None,
+            known=self._gather("known", rows, inside),
+            observed=self._gather("observed", rows[:, :context], inside[:, :context]),
+            static=self._gather("static", chosen),
+            weight=None if self._weight is None else self._weight[rows[:, context:]].float(),
         )
 
     def _calendar(self, series: np.ndarray, cutoffs: np.ndarray) -> torch.Tensor:
@@ -266,9 +306,13 @@ class Windows:
         stamps = self.panel.stamps(series[:, None], steps)
         return torch.from_numpy(calendar(stamps, self.calendar_fields, self.panel.schema.zone))
 
-
-def _gather(columns: torch.Tensor, rows: torch.Tensor, inside: torch.Tensor) -> torch.Tensor | None:
-    """Return covariates (B, L, K) of rows (B, L) as float32, NaN where a row is outside its series; None of none."""
-    if not columns.shape[1]:
-        return None
-    return columns[rows].float().masked_fill_(~inside[..., None], torch.nan)
+    def _gather(self, role: str, rows: torch.Tensor, inside: torch.Tensor | None = None) -> torch.Tensor | None:
+        """Return covariates (..., K) of rows (...) as float32, NaN where a row is outside its series; None of none."""
+        if role not in self._covariates:
+            return None
+        columns, scale = self._covariates[role]
+        values = columns[rows]
+        if scale is not None:  # before the cast, so that large numbers keep their digits
+            values = (values - scale[0]) / scale[1]
+        values = values.float()
+        return values if inside is None else values.masked_fill_(~inside[..., None], torch.nan)

@@ -17,7 +17,7 @@ from tqdm import tqdm
 
 from tsformer.config import check_integer
 from tsformer.data.frames import to_pandas
-from tsformer.data.panel import Panel, to_panel
+from tsformer.data.panel import Panel
 from tsformer.evaluation.arrays import rows_at
 from tsformer.evaluation.rolling import forecast_frame
 from tsformer.forecaster import TransformerForecaster
@@ -104,7 +104,7 @@ def backtest(
     step = horizon if step is None else check_integer("step", step, minimum=1)
     every = {False: windows, True: 1}[refit] if isinstance(refit, bool) else check_integer("refit", refit, minimum=1)
     df, restore = to_pandas(df)
-    panels = {name: _read(model, df) for name, model in forecasters.items()}
+    panels = {name: model.read_panel(df) for name, model in forecasters.items()}
     panel = _same_rows(panels)
     origins = rolling_origins(panel.lengths, windows, step, horizon)
 
@@ -219,11 +219,6 @@ def _common_horizon(forecasters: Mapping[str, Any], horizon: int | None) -> int:
         of_each = ", ".join(f"{name} {length}" for name, length in lengths.items())
         raise ValueError(f"the forecasters' prediction_length differ ({of_each}): set horizon")
     return check_integer("prediction_length", next(iter(lengths.values())), minimum=1)
-
-
-def _read(model: Any, df: Any) -> Panel:
-    """Return all rows as a forecaster reads them."""
-    return to_panel(df, **{name: getattr(model, name) for name in ("freq", "id_col", "time_col", "target_cols")})
 
 
 def _same_rows(panels: Mapping[str, Panel]) -> Panel:

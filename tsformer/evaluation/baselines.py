@@ -53,10 +53,13 @@ class _Baseline(BaseEstimator):
         """
         check_integer("prediction_length", self.prediction_length, minimum=1)
         X, restore = to_pandas(X)
-        panel = to_panel(X, freq=self.freq, id_col=self.id_col, time_col=self.time_col, target_cols=self.target_cols)
-        self.fit_panel(panel)
+        self.fit_panel(self.read_panel(X))
         self._restore = restore
         return self
+
+    def read_panel(self, X: Any) -> Panel:
+        """Return data as ``fit`` reads them, by the parameters."""
+        return to_panel(X, freq=self.freq, id_col=self.id_col, time_col=self.time_col, target_cols=self.target_cols)
 
     def fit_panel(self, panel: Panel) -> Self:
         """Learn from the training rows, given as a panel."""

@@ -62,10 +62,19 @@ def follow(history: Panel, X: Panel) -> tuple[Panel, np.ndarray]:
             f"{first}, but it starts at {given}"
         )
     indptr = np.concatenate([[0], np.cumsum(before + after)])
-    values = np.empty((indptr[-1], X.n_channels))
-    values[_ranges(indptr[:-1], before)] = history.values[_ranges(history.indptr[place], before)]
-    values[_ranges(indptr[:-1] + before, after)] = X.values
-    return Panel(values, indptr, history.start[place], X.ids, X.schema), place
+    old, head = _ranges(history.indptr[place], before), _ranges(indptr[:-1], before)
+    new = _ranges(indptr[:-1] + before, after)
+
+    def joined(column: str) -> np.ndarray:
+        values = np.empty((indptr[-1], getattr(X, column).shape[1]))
+        values[head] = getattr(history, column)[old]
+        values[new] = getattr(X, column)
+        return values
+
+    columns = {column: joined(column) for column in ("values", "known", "observed")}
+    return Panel(
+        indptr=indptr, start=history.start[place], ids=X.ids, schema=X.schema, static=X.static, **columns
+    ), place
 
 
 def _ranges(begin: np.ndarray, length: np.ndarray) -> np.ndarray:

@@ -11,12 +11,13 @@ from torch import nn
 from tsformer.batch import Batch
 from tsformer.config import ModelConfig
 from tsformer.nn.attention import KeysValues, KVCache
+from tsformer.nn.covariates import Covariates
 from tsformer.nn.decoder import Decoder
 from tsformer.nn.embedding import PatchEmbedding, Patching
 from tsformer.nn.encoder import Encoder
 from tsformer.nn.heads import build_head
 from tsformer.nn.positions import CalendarEmbedding, PositionalEncoding, Positions
-from tsformer.nn.scaling import InstanceScaler, Scale
+from tsformer.nn.scaling import InstanceScaler, Scale, series_unit
 
 # Deviation of the first outputs: that of a sum of d_model products of U(-1, 1) / sqrt(d_model) and features of size 1.
 INITIAL_OUTPUT = 3**-0.5
@@ -36,7 +37,7 @@ class Memory(NamedTuple):
     positions: Positions
     """Positions (and calendar) of the decoder's tokens."""
     scale: Scale
-    """Location and scale of the windows, (B, 1, C)."""
+    """Of the target: location (B, 1, C), or (B, H, C) with known covariates, and scale (B, 1, C)."""
 
 
 class ForecastTransformer(nn.Module):
@@ -76,11 +77,15 @@ class ForecastTransformer(nn.Module):
         self.decoder_embedding = PatchEmbedding(width, config.d_model)
         self.positions = PositionalEncoding(config)
         self.calendar = CalendarEmbedding(config.calendar_sizes, config.d_model) if config.calendar_sizes else None
+        has_covariates = config.known_sizes or config.observed_sizes or config.static_sizes
+        self.covariates = Covariates(config) if has_covariates else None
         self.dropout = nn.Dropout(config.dropout)
         self.encoder = Encoder(config)
         self.decoder = Decoder(config)
         self.head = build_head(config, loss)
         self.apply(_initialise)
+        if self.covariates is not None and self.covariates.path is not None:
+            self.covariates.path.reset()
 
     def forward(self, batch: Batch) -> torch.Tensor:
         """Teacher-forced outputs for every patch of the target: (R, M, W), or (R, M, W, Q) with quantiles."""
@@ -93,6 +98,7 @@ class ForecastTransformer(nn.Module):
     def encode(self, batch: Batch, n_patches: int) -> Memory:
         """Read the context; ``n_patches`` is the number of patches that will be decoded."""
         channels = batch.context.shape[2]
+        batch, effect = self._without_effect(batch)
         scale = self.scaler(batch)
         values = scale.normalise(batch.context, batch.context_mask).to(self.dtype)  # (B, L, C)
         patches = self.patching.split(values, pad_left=True)  # (R, N, W)
@@ -107,10 +113,19 @@ class ForecastTransformer(nn.Module):
             encoder_calendar, decoder_calendar = self._calendar(batch, n, n_patches)
             encoder_positions = _add(encoder_positions, self.patching.rows(encoder_calendar, channels))
             decoder_positions = _add(decoder_positions, self.patching.rows(decoder_calendar, channels))
+        if self.covariates is not None:
+            encoder_covariates = self.covariates.encoder_tokens(batch, n, self.dtype)
+            decoder_covariates = self.covariates.decoder_tokens(batch, n_patches, self.dtype)
+            if encoder_covariates is not None:
+                encoder_positions = _add(encoder_positions, self.patching.rows(encoder_covariates, channels))
+            if decoder_covariates is not None:
+                decoder_positions = _add(decoder_positions, self.patching.rows(decoder_covariates, channels))
 
         x = self._embed(self.encoder_embedding, patches, missing, encoder_positions)  # (R, N, D)
         x = self.encoder(x, encoder_positions.rotation, key_mask)
         keys_values = self.decoder.project_memory(x, encoder_positions.rotation)
+        if effect is not None:
+            scale = scale._replace(loc=scale.loc + effect)
         return Memory(keys_values, key_mask, patches[:, -1:], missing[:, -1:], decoder_positions, scale)
 
     def decode(
@@ -147,6 +162,16 @@ class ForecastTransformer(nn.Module):
     ) -> torch.Tensor:
         x = embedding(patches, missing)
         return self.dropout(x if positions.added is None else x + positions.added)
+
+    def _without_effect(self, batch: Batch) -> tuple[Batch, torch.Tensor | None]:
+        """Return the batch less the effect of known covariates on its context, and that on its target (B, H, C)."""
+        effect = None if self.covariates is None else self.covariates.effect(batch, self.dtype)
+        if effect is None:
+            return batch, None
+        unit = series_unit(batch)
+        in_units = effect.to(unit.dtype) * unit  # (B, L + H, C) target units
+        length = batch.context.shape[1]
+        return batch._replace(context=batch.context - in_units[:, :length]), in_units[:, length:]
 
     def _calendar(self, batch: Batch, n: int, n_patches: int) -> tuple[torch.Tensor, torch.Tensor]:
         """Calendar embedding of each encoder token's patch, and of the patch each decoder token predicts."""
