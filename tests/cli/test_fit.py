@@ -244,3 +244,11 @@ def test_a_run_again_into_the_same_folder_leaves_nothing_old(fitted):
     (fitted / "mine.txt").touch()
     assert new_run(str(fitted), "fit") == fitted
     assert names_in(fitted) == ["mine.txt"]
+
+
+def test_calibrated_intervals_outlive_the_refit(quick_fit):
+    assert quick_fit("training.calibrate=true", "refit=true", "output_dir=out")[0] == 0
+    forecast = pd.read_csv("out/forecast.csv")
+    ends = [f"{name}-{end}" for name in ("load", "heat") for end in ("lo-80", "hi-80", "lo-95", "hi-95")]
+    assert set(ends) < set(forecast)
+    assert (forecast["load-lo-95"] < forecast["load-lo-80"]).all() and (forecast["heat"] < forecast["heat-hi-80"]).all()
