@@ -13,7 +13,7 @@ from tsformer.cli import report, runs
 from tsformer.cli.compose import Settings, to_yaml
 from tsformer.cli.experiment import OURS, build, model_and_config
 from tsformer.cli.split import Config, panel_of, read_data
-from tsformer.config import check_integer
+from tsformer.config import DISTRIBUTIONS, check_integer
 from tsformer.data.axis import show_stamp
 from tsformer.data.panel import Panel
 from tsformer.evaluation.backtest import backtest as run_backtest
@@ -109,6 +109,8 @@ def _baselines(config: Config, targets: list[Any], horizon: int) -> dict[str, An
 
 def _levels(forecaster: TransformerForecaster) -> list[float] | None:
     """Return the coverages in percent that a forecaster learns quantiles for: 80 and 95, or the widest."""
+    if forecaster.loss in DISTRIBUTIONS:
+        return [80, 95]
     if forecaster.loss != "quantile":
         return None
     levels = [round(float(q), 9) for q in forecaster.quantiles]

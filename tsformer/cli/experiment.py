@@ -191,6 +191,8 @@ def write_forecast(forecaster: TransformerForecaster, history: Any, horizon: int
 
     levels = forecaster.model_.head.levels
     coverage = sorted({round(100 - 200 * q, 6) for q in levels if q < 0.5 and round(1 - q, 9) in levels})
+    if forecaster.model_.head.is_distribution:
+        coverage = [80, 95]
     shown = [c for c in coverage if c in (80, 95)] or coverage[-1:]
     forecast = cast(pd.DataFrame, forecaster.predict(history, horizon=horizon, level=shown or None))
     runs.write(folder / runs.FORECAST, lambda path: forecast.to_csv(path, index=False))
