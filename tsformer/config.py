@@ -265,8 +265,8 @@ class TrainingConfig:
             )
         if self.calibrate and self.loss in DISTRIBUTIONS:
             raise ValueError(
-                f"calibrate=True is for point and quantile losses: the intervals of loss={self.loss!r} are those of its "
-                f"sample paths. Leave it out, or take loss='quantile'"
+                f"calibrate=True is for point and quantile losses: the intervals of loss={self.loss!r} are those of "
+                f"its sample paths. Leave it out, or take loss='quantile'"
             )
         if self.calibrate and not self.validation_size:
             raise ValueError(

@@ -206,8 +206,9 @@ def test_a_panel_in_long_form(run, folder):
     assert list(json.loads(Path("out/metrics.json").read_text())["test"]["RepeatLast"]) == ["sold", "mean"]
 
 
-def test_intervals_where_quantiles_are_learned(quick_fit, folder):
-    assert quick_fit("training=quantile", "output_dir=out")[0] == 0
+@pytest.mark.parametrize("override", ["training=quantile", "training.loss=normal"])
+def test_intervals_where_they_are_learned(quick_fit, folder, override):
+    assert quick_fit(override, "output_dir=out")[0] == 0
     forecast = pd.read_csv(folder / "out" / "forecast.csv")
     for name in ("load", "heat"):
         columns = [f"{name}{suffix}" for suffix in ("-lo-95", "-lo-80", "", "-hi-80", "-hi-95")]
