@@ -16,8 +16,10 @@ class Dropout(nn.Dropout):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """(...) to (...)."""
-        if not self.training or self.p == 0 or x.device.type != "cpu":
-            return F.dropout(x, self.p, self.training)
+        if not self.training or self.p == 0:
+            return x
+        if x.device.type != "cpu":
+            return F.dropout(x, self.p)
         kept = max(round(256 * (1 - self.p)), 1)
         draws = torch.randint(-(2**63), 2**63 - 1, (-(-x.numel() // 8),), dtype=torch.int64)
         mask = (draws.view(torch.uint8)[: x.numel()] < kept).view(x.shape)
