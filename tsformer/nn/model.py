@@ -162,6 +162,11 @@ class ForecastTransformer(nn.Module):
         """The dtype that the network computes in."""
         return self.encoder_embedding.values.weight.dtype
 
+    @property
+    def device(self) -> torch.device:
+        """Where the weights are."""
+        return self.encoder_embedding.values.weight.device
+
     def _embed(
         self, embedding: PatchEmbedding, patches: torch.Tensor, missing: torch.Tensor | None, positions: Positions
     ) -> torch.Tensor:
