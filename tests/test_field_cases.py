@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import time
 import warnings
 
 import numpy as np
@@ -493,3 +494,34 @@ def test_no_clutter(make_panel, tmp_path):
     done = subprocess.run([sys.executable, "-W", "error", "-c", code], cwd=tmp_path, capture_output=True, text=True)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
     assert [p.name for p in tmp_path.iterdir()] == ["x.csv"]
+
+
+# ------------------------------------------------------------------ size and workers
+
+
+@pytest.mark.slow
+def test_a_hundred_thousand_series(small):
+    n, rows = 100_000, 30
+    ids = np.repeat(np.arange(n), rows)
+    days = np.tile(pd.date_range("2024-01-01", periods=rows), n)
+    frame = pd.DataFrame({"unique_id": ids, "ds": days, "y": np.random.default_rng(0).normal(ids % 7)})
+    began = time.perf_counter()
+    forecaster = small(7, context_length=14, max_steps=1, calibrate=True).fit(frame)
+    assert time.perf_counter() - began < 20
+    forecast = forecaster.predict(level=80)
+    assert len(forecast) == 7 * n and np.isfinite(forecast[NAME]).all()
+
+
+@pytest.mark.slow
+def test_spawned_workers(make_panel, tmp_path):
+    make_panel(LEVELS, n=80).to_csv(tmp_path / "x.csv", index=False)
+    (tmp_path / "script.py").write_text(
+        "import multiprocessing, pandas as pd; from tsformer import TransformerForecaster as F\n"
+        "if __name__ == '__main__':\n"
+        "    multiprocessing.set_start_method('spawn')\n"
+        "    x = pd.read_csv('x.csv', parse_dates=['ds'])\n"
+        "    size = dict(context_length=14, d_model=16, nhead=2, max_steps=5, verbose=False)\n"
+        "    a, b = (F(5, num_workers=n, **size).fit(x).predict() for n in (0, 2))\n"
+        "    assert a.equals(b) and not multiprocessing.active_children()\n"
+    )
+    subprocess.run([sys.executable, "-W", "error", "script.py"], cwd=tmp_path, check=True, timeout=300)

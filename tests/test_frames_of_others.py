@@ -127,3 +127,20 @@ def test_a_polars_frame_whose_time_is_not_named(small, make_panel):
     theirs = pl.DataFrame({"when": make_panel({"a": 5.0})["ds"].to_numpy(), "load": np.arange(120.0)})
     with pytest.raises(ValueError, match="column 'when' holds dates, .* set time_col='when'"):
         small().fit(theirs)
+
+
+def test_known_covariates_of_polars(small, make_panel):
+    ours = make_panel({"a": 5.0, "b": 50.0}).assign(price=lambda d: d.y / 10)
+    theirs = pl.DataFrame({name: ours[name].to_numpy() for name in ("ds", "y", "price")})
+    theirs = theirs.with_columns(unique_id=pl.Series(ours["unique_id"].tolist()))
+    settings = dict(known="price", calibrate=True, validation_size=0.3)
+    forecasters = small(**settings).fit(ours), small(**settings).fit(theirs)
+    futures = [forecaster.make_future() for forecaster in forecasters]
+    assert isinstance(futures[1], pl.DataFrame)
+    futures = futures[0].assign(price=1.5), futures[1].with_columns(price=pl.lit(1.5))
+    given = forecasters[0].make_future().drop(columns="price").assign(y=1.0).head(2)
+    expected, result = (
+        forecaster.predict(future=future, level=80, given=given)
+        for forecaster, future in zip(forecasters, futures, strict=True)
+    )
+    assert same(result, expected) and (result[:2, 2:] == 1.0).to_numpy().all()

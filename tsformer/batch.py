@@ -38,6 +38,8 @@ class Batch(NamedTuple):
     """(B, L, O) float32: covariates of the past only, like `known`."""
     static: torch.Tensor | None = None
     """(B, S) float32: covariates of the series, like `known`."""
+    weight: torch.Tensor | None = None
+    """(B, H, 1) float32: what an error at each target step counts; None: all the same."""
 
     def to(self, device: torch.device | str) -> Batch:
         """Return the batch on another device."""

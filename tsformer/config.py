@@ -10,10 +10,12 @@ from typing import Any, Literal, get_args
 ChannelMixing = Literal["independent", "joint"]
 PositionalEncoding = Literal["rotary", "sinusoidal", "learned", "none"]
 TimestampEncoding = Literal["none", "calendar"]
-Scaling = Literal["standard", "last_season", "last_value", "none"]
+Scaling = Literal["standard", "last_season", "last_value", "robust", "asinh", "mean_abs", "none"]
+TargetTransform = Literal["log1p", "box_cox", "yeo_johnson"]
 Activation = Literal["gelu", "relu"]
 TrainingMode = Literal["free_running", "teacher_forcing", "mixed"]
-Loss = Literal["mae", "mse", "huber", "quantile"]
+Distribution = Literal["normal", "student_t", "log_normal", "negative_binomial"]
+Loss = Literal["mae", "mse", "huber", "quantile", Distribution]
 Optimizer = Literal["adamw", "adam"]
 Schedule = Literal["cosine", "noam", "constant"]
 
@@ -22,12 +24,19 @@ CHOICES: dict[str, tuple[str, ...]] = {
     "positional_encoding": get_args(PositionalEncoding),
     "timestamp_encoding": get_args(TimestampEncoding),
     "scaling": get_args(Scaling),
+    "target_transform": get_args(TargetTransform),
+    "distribution": get_args(Distribution),
     "activation": get_args(Activation),
     "training_mode": get_args(TrainingMode),
     "loss": get_args(Loss),
     "optimizer": get_args(Optimizer),
     "schedule": get_args(Schedule),
 }
+
+DISTRIBUTIONS: tuple[str, ...] = get_args(Distribution)
+# Distributions of positive values, which have no location to shift, and the scalings that leave it at 0.
+POSITIVE_DISTRIBUTIONS = ("log_normal", "negative_binomial")
+UNSHIFTED_SCALINGS = ("mean_abs", "none")
 
 DEFAULT_QUANTILES = (0.025, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.975)
 
@@ -55,11 +64,17 @@ class ModelConfig:
         Levels of each calendar field (24 for the hour of the day, ...); empty without
         ``timestamp_encoding``.
     quantiles
-        Levels of the quantile head, in increasing order and with 0.5 among them; empty for a point head.
+        Levels of the quantile head, in increasing order and with 0.5 among them; empty for the other heads.
     known_sizes, observed_sizes, static_sizes
         Levels of each covariate of that role, 0 for numbers.
     n_targets
         Targets that known covariates have an effect on.
+    distribution
+        Distribution of the head; None for a point or quantile head.
+    scaling
+        None: ``"last_season"``; ``"mean_abs"`` for distributions of positive values, which admit ``"none"`` beside it.
+    target_transform
+        What the targets go through before the network and their forecasts after it; None: nothing.
 
     Raises
     ------
@@ -78,6 +93,7 @@ class ModelConfig:
     observed_sizes: tuple[int, ...] = ()
     static_sizes: tuple[int, ...] = ()
     n_targets: int = 1
+    distribution: Distribution | None = None
     d_model: int = 64
     nhead: int = 4
     num_encoder_layers: int = 2
@@ -90,7 +106,8 @@ class ModelConfig:
     channel_mixing: ChannelMixing = "independent"
     positional_encoding: PositionalEncoding = "rotary"
     timestamp_encoding: TimestampEncoding = "none"
-    scaling: Scaling = "last_season"
+    scaling: Scaling | None = None
+    target_transform: TargetTransform | None = None
 
     def __post_init__(self) -> None:
         for name in (
@@ -110,7 +127,22 @@ class ModelConfig:
         for name in ("dropout", "attention_dropout"):
             check_number(name, getattr(self, name), minimum=0.0, below=1.0)
         check_bool("norm_first", self.norm_first)
+        if self.scaling is None:
+            is_positive = self.distribution in POSITIVE_DISTRIBUTIONS
+            object.__setattr__(self, "scaling", "mean_abs" if is_positive else "last_season")
         check_choices(self)
+        if self.distribution is not None and self.quantiles:
+            raise ValueError(f"a head has quantiles or distribution={self.distribution!r}, not both")
+        if self.distribution in POSITIVE_DISTRIBUTIONS and self.scaling not in UNSHIFTED_SCALINGS:
+            raise ValueError(
+                f"scaling={self.scaling!r} shifts the values, and loss={self.distribution!r} is about positive ones: "
+                f"leave scaling to None, or take one of {', '.join(map(repr, UNSHIFTED_SCALINGS))}"
+            )
+        if self.distribution in POSITIVE_DISTRIBUTIONS and self.target_transform is not None:
+            raise ValueError(
+                f"target_transform={self.target_transform!r} changes the kind of values that "
+                f"loss={self.distribution!r} is about: leave it out, or take loss='normal' or 'student_t'"
+            )
         if self.d_model % self.nhead:
             raise ValueError(f"d_model={self.d_model} must be a multiple of nhead={self.nhead}")
         if self.positional_encoding == "rotary" and (self.d_model // self.nhead) % 2:
@@ -146,14 +178,16 @@ class TrainingConfig:
     training_mode
         ``"free_running"``: on the model's own patches, as in forecasting; ``"teacher_forcing"``: on the
         true ones; ``"mixed"``: teacher forcing for the first ``teacher_forcing_share`` of the steps, then
-        each fed patch is the truth with probability ``teacher_forcing_ratio``.
+        each fed patch is the truth with probability ``teacher_forcing_ratio``. None: teacher forcing for
+        distributions, whose paths need what follows *given* what was drawn, else free running.
     detach_rollout
         Stop the gradient at each patch fed back.
     rollout_length
         Steps decoded in one training window; None: ``prediction_length``, at most 8 patches or 96 steps,
         whichever is more. Independent of the horizon asked for later.
     loss
-        A name, or a callable ``loss(forecast, target) -> Tensor`` of the same shape, element by element.
+        A name, or a callable ``loss(forecast, target) -> Tensor`` of the same shape, element by element. The name of
+        a distribution: its negative log-likelihood.
     quantiles
         Levels for ``loss="quantile"``.
     validation_size
@@ -168,7 +202,7 @@ class TrainingConfig:
         Steps of linear warm-up: a share of all steps (float) or a number (int).
     """
 
-    training_mode: TrainingMode = "free_running"
+    training_mode: TrainingMode | None = None
     teacher_forcing_ratio: float = 0.0
     teacher_forcing_share: float = 0.5
     detach_rollout: bool = True
@@ -218,6 +252,9 @@ class TrainingConfig:
             check_number("gradient_clip_val", self.gradient_clip_val, above=0.0)
         if self.max_time is not None:
             check_number("max_time", self.max_time, above=0.0)
+        if self.training_mode is None:
+            is_distribution = isinstance(self.loss, str) and self.loss in DISTRIBUTIONS
+            object.__setattr__(self, "training_mode", "teacher_forcing" if is_distribution else "free_running")
         check_choices(self)
         levels = check_quantiles("quantiles", self.quantiles)
         object.__setattr__(self, "quantiles", levels)
@@ -294,6 +331,8 @@ def check_choices(config: ModelConfig | TrainingConfig) -> None:
     for field in fields(config):
         value = getattr(config, field.name)
         if field.name not in CHOICES or (field.name == "loss" and callable(value)):
+            continue
+        if value is None and field.default is None:
             continue
         if value not in CHOICES[field.name]:
             options = ", ".join(map(repr, CHOICES[field.name]))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
@@ -14,11 +15,14 @@ import torch
 from tsformer.calibration import ConformalCalibration
 from tsformer.config import ModelConfig
 from tsformer.data.panel import Panel, Schema
+from tsformer.data.transforms import TargetTransform
 from tsformer.data.windows import CovariateScales, SeriesStatistics, Windows
 from tsformer.metrics import divide
 from tsformer.nn.decoding import forecast
 from tsformer.nn.model import ForecastTransformer
+from tsformer.nn.sampling import BLOCK, SUMMARY_PATHS, sample, summarise
 from tsformer.persistence import read_model, write_model
+from tsformer.smearing import smeared_mean
 
 # Arrays of a panel that a file keeps of the history, beside its starts.
 HISTORY = ("values", "indptr", "known", "observed", "static")
@@ -35,6 +39,17 @@ def batch_limit(config: ModelConfig, n_channels: int) -> int:
     return max(1, BATCH_BYTES // (rows * tokens * width * copies * float_bytes))
 
 
+def paths_limit(config: ModelConfig, n_channels: int, horizon: int, n_paths: int) -> int:
+    """Windows whose sample paths, drawn in blocks, stay within ``BATCH_BYTES``."""
+    rows = 1 if config.channel_mixing == "joint" else n_channels
+    width = 4 * max(3 * config.d_model, config.dim_feedforward) + config.nhead * config.n_context_patches
+    n_patches = -(-horizon // config.patch_length)
+    cached = 2 * config.num_decoder_layers * n_patches * config.d_model if n_patches > 1 else 0
+    bytes_of_block = BLOCK * rows * (width + cached) * 4
+    bytes_of_paths = 2 * n_paths * horizon * n_channels * 8
+    return max(1, min(batch_limit(config, n_channels), BATCH_BYTES // (bytes_of_block + bytes_of_paths)))
+
+
 @dataclass(frozen=True)
 class FittedModel:
     """What training leaves behind.
@@ -48,15 +63,21 @@ class FittedModel:
     ids
         (N,) ids of the training series.
     statistics
-        Mean and deviation of their training rows.
+        Mean and deviation of their training rows, target units.
     scales
         Of the covariates, from the training rows.
     calendar_fields
         Calendar fields that the network reads.
     tail
-        The last ``context_length`` rows of each series, to go on from; None: not kept.
+        The last ``context_length`` rows of each series, target units, to go on from; None: not kept.
     calibration
         What gives intervals their coverage; None: not calibrated.
+    transform
+        From target units to those that the network works in.
+    transformed
+        Statistics in those; None: the units are the same.
+    errors
+        (K, H, C) past errors that means are smeared over (`smearing`); None: forecasts are quantiles.
     """
 
     network: ForecastTransformer
@@ -67,6 +88,9 @@ class FittedModel:
     calendar_fields: tuple[str, ...] = ()
     tail: Panel | None = None
     calibration: ConformalCalibration | None = None
+    transform: TargetTransform = TargetTransform()
+    transformed: SeriesStatistics | None = None
+    errors: np.ndarray | None = None
 
     @property
     def levels(self) -> tuple[float, ...]:
@@ -102,13 +126,127 @@ class FittedModel:
         Returns
         -------
         np.ndarray
-            (B, H, C, Q) float64, target units; Q follows ``levels``.
+            (B, H, C, Q) float64, target units; Q follows ``levels``. Of a distribution the mean alone.
 
         Raises
         ------
         ValueError
             When learned positions do not reach that far.
         """
+        if self.network.head.is_distribution:
+            return self.summarise(
+                panel, series, cutoffs, horizon, (), batch_size=batch_size, device=device, given=given
+            )
+        windows = self._windows(panel, series, cutoffs, horizon)
+        size = batch_size or batch_limit(self.network.config, panel.n_channels)
+        network = self.network.to(device)
+        out = np.empty((len(series), horizon, panel.n_channels, len(self.levels)))
+        for begin in range(0, len(series), size):
+            index = np.arange(begin, min(begin + size, len(series)))
+            batch = windows.batch(index).to(device)
+            values = forecast(network, batch, horizon, self._forced(given, index, device))
+            if self.errors is not None:
+                mean = smeared_mean(values, batch, network.scaler(batch), self.errors, self.transform.inverse)
+                out[index] = mean[..., None]
+            else:
+                restored = self.transform.inverse(values.cpu().numpy())
+                out[index] = restored if restored.ndim == 4 else restored[..., None]
+        return out if given is None else np.where(np.isnan(given)[..., None], out, given[..., None])
+
+    def summarise(
+        self,
+        panel: Panel,
+        series: np.ndarray,
+        cutoffs: np.ndarray,
+        horizon: int,
+        levels: tuple[float, ...],
+        *,
+        batch_size: int | None = None,
+        device: torch.device | str = "cpu",
+        given: np.ndarray | None = None,
+    ) -> np.ndarray:
+        """Forecast windows with a distribution: as `forecast`, (B, H, C, 1 + Q), the mean and quantiles at ``levels``.
+
+        The paths behind later patches are seeded by id and cut-off: a window has the same forecast in every call.
+        Where the network does not work in target units, up to a scale, the first patch comes from paths, too.
+        """
+        config = self.network.config
+        is_linear = self.transform.name is None and config.scaling != "asinh"
+        windows, seeds = self._windows(panel, series, cutoffs, horizon), _seeds(panel, series, cutoffs, 0)
+        n_paths = SUMMARY_PATHS if horizon > config.patch_length else 1
+        size = batch_size or paths_limit(config, panel.n_channels, horizon, n_paths)
+        network = self.network.to(device)
+        out = np.empty((len(series), horizon, panel.n_channels, 1 + len(levels)))
+        for begin in range(0, len(series), size):
+            index = np.arange(begin, min(begin + size, len(series)))
+            if is_linear:
+                batch, forced = windows.batch(index).to(device), self._forced(given, index, device)
+                out[index] = summarise(network, batch, horizon, levels, seeds[index], forced).cpu()
+            else:
+                known = None if given is None else given[index]
+                at = (series[index], cutoffs[index])
+                paths = self.sample(panel, *at, horizon, SUMMARY_PATHS, batch_size=size, device=device, given=known)
+                out[index, ..., 0] = paths.mean(1)
+                out[index, ..., 1:] = np.moveaxis(np.quantile(paths, levels, axis=1, method="weibull"), 0, -1)
+        return out if given is None else np.where(np.isnan(given)[..., None], out, given[..., None])
+
+    def sample(
+        self,
+        panel: Panel,
+        series: np.ndarray,
+        cutoffs: np.ndarray,
+        horizon: int,
+        n: int,
+        *,
+        temperature: float = 1.0,
+        top_p: float = 1.0,
+        seed: int = 0,
+        batch_size: int | None = None,
+        device: torch.device | str = "cpu",
+        given: np.ndarray | None = None,
+    ) -> np.ndarray:
+        """Draw joint sample paths of windows of a panel from the rows before their cut-offs.
+
+        Parameters
+        ----------
+        panel, series, cutoffs, horizon, batch_size, given
+            As in `forecast`.
+        n
+            S, paths.
+        temperature, top_p
+            As in `nn.sampling.sample`.
+        seed
+            With id and cut-off all that the paths of a window depend on, so that they are the same in any batch.
+
+        Returns
+        -------
+        np.ndarray
+            (B, S, H, C) float64, target units, stored with the paths of a step beside each other. Memory: that, and
+            a few times ``BATCH_BYTES`` at work.
+        """
+        windows, seeds = self._windows(panel, series, cutoffs, horizon), _seeds(panel, series, cutoffs, seed)
+        size = paths_limit(self.network.config, panel.n_channels, horizon, n)
+        size = min(batch_size or size, size)
+        network = self.network.to(device)
+        out = np.empty((len(series), horizon, panel.n_channels, n)).transpose(0, 3, 1, 2)
+        for begin in range(0, len(series), size):
+            index = np.arange(begin, min(begin + size, len(series)))
+            batch = windows.batch(index).to(device)
+            forced = self._forced(given, index, device)
+            paths = sample(network, batch, horizon, n, seeds[index], forced, temperature=temperature, top_p=top_p)
+            flat = self.transform.inverse(paths.flatten(0, 1).cpu().numpy())  # (B S, H, C)
+            out[begin : begin + size] = flat.reshape(paths.shape)
+        if given is not None:
+            known = given[:, None]
+            np.copyto(out, np.broadcast_to(known, out.shape), where=~np.isnan(known))
+        return out
+
+    def _forced(self, given: np.ndarray | None, index: np.ndarray, device: torch.device | str) -> torch.Tensor | None:
+        """Return the given values of windows in the units of the network."""
+        return None if given is None else torch.from_numpy(self.transform.forward(given[index])).to(device)
+
+    def _windows(self, panel: Panel, series: np.ndarray, cutoffs: np.ndarray, horizon: int) -> Windows:
+        """Return windows to forecast, or say that learned positions do not reach that far."""
         config = self.network.config
         if config.positional_encoding == "learned" and horizon > config.max_decoder_length:
             raise ValueError(
@@ -116,25 +254,16 @@ class FittedModel:
                 f"positional_encoding='learned' has positions for: train with positional_encoding='rotary' "
                 f"(any horizon), or with a longer prediction_length"
             )
-        windows = Windows(
-            panel.with_levels_of(self.schema),
+        return Windows(
+            self.transform.apply(panel.with_levels_of(self.schema)),
             series,
             cutoffs,
             context_length=config.context_length,
             horizon=horizon if self.calendar_fields or config.known_sizes else 0,  # they alone look ahead
-            statistics=self.statistics_of(panel),
+            statistics=_of_series(panel, self.ids, self.transformed or self.statistics),
             calendar_fields=self.calendar_fields,
             scales=self.scales,
         )
-        size = batch_size or batch_limit(config, panel.n_channels)
-        network = self.network.to(device)
-        out = np.empty((len(series), horizon, panel.n_channels, len(self.levels)))
-        for begin in range(0, len(series), size):
-            index = np.arange(begin, min(begin + size, len(series)))
-            known = None if given is None else torch.from_numpy(given[index]).to(device)
-            values = forecast(network, windows.batch(index).to(device), horizon, known)
-            out[index] = (values if values.ndim == 4 else values.unsqueeze(-1)).cpu().numpy()
-        return out
 
     def window_scales(self, panel: Panel, series: np.ndarray, cutoffs: np.ndarray) -> np.ndarray:
         """Return the scale of windows as the network sees them, (B, 1, C) float64, target units."""
@@ -186,17 +315,12 @@ class FittedModel:
         return replace(self, calibration=calibration)
 
     def statistics_of(self, panel: Panel) -> SeriesStatistics:
-        """Scales of the series of a panel, by id.
+        """Scales of the series of a panel, by id, in target units.
 
         A series unseen in training is scaled by its context alone; where that is all missing, it takes the mean of
         the training series.
         """
-        place = pd.Index(self.ids).get_indexer(pd.Index(panel.ids))
-        mean, deviation = self.statistics.mean[place], self.statistics.deviation[place]
-        unseen = place < 0
-        if unseen.any():
-            mean[unseen], deviation[unseen] = self.statistics.mean.mean(0), 0.0
-        return SeriesStatistics(mean, deviation)
+        return _of_series(panel, self.ids, self.statistics)
 
     def write(self, path: str | os.PathLike[str], about: dict[str, Any], *, include_history: bool) -> Path:
         """Write to one file; ``about`` is what the caller wants back from ``read``, as JSON."""
@@ -205,6 +329,12 @@ class FittedModel:
         tensors["statistics.mean"] = torch.from_numpy(self.statistics.mean)
         tensors["statistics.deviation"] = torch.from_numpy(self.statistics.deviation)
         tensors |= {f"scales.{role}": torch.from_numpy(scale) for role, scale in self.scales._asdict().items()}
+        if self.transformed is not None:
+            tensors["transform.powers"] = torch.from_numpy(self.transform.powers)
+            tensors["transformed.mean"] = torch.from_numpy(self.transformed.mean)
+            tensors["transformed.deviation"] = torch.from_numpy(self.transformed.deviation)
+        if self.errors is not None:
+            tensors["errors"] = torch.from_numpy(self.errors)
         metadata: dict[str, Any] = {
             "about": about,
             "config": {field.name: getattr(config, field.name) for field in fields(config)},
@@ -252,7 +382,45 @@ class FittedModel:
             for name, t in tensors.items()
             if name.startswith("calibration.")
         }
-        calibration = ConformalCalibration.from_arrays(arrays) if arrays else None
-        fields_ = tuple(metadata["calendar_fields"])
-        fitted = cls(network.eval(), schema, ids, statistics, scales, fields_, tail, calibration)
+        transform, transformed = TargetTransform(), None
+        if config.target_transform is not None:
+            transform = TargetTransform(config.target_transform, tensors["transform.powers"].numpy())
+            transformed = SeriesStatistics(
+                tensors["transformed.mean"].numpy(), tensors["transformed.deviation"].numpy()
+            )
+        fitted = cls(
+            network.eval(),
+            schema,
+            ids,
+            statistics,
+            scales,
+            tuple(metadata["calendar_fields"]),
+            tail,
+            calibration=ConformalCalibration.from_arrays(arrays) if arrays else None,
+            transform=transform,
+            transformed=transformed,
+            errors=tensors["errors"].numpy() if "errors" in tensors else None,
+        )
         return fitted, metadata["about"]
+
+
+def _of_series(panel: Panel, ids: np.ndarray, statistics: SeriesStatistics) -> SeriesStatistics:
+    """Return the statistics of the series of a panel, from those of ``ids``; an unseen one has no deviation."""
+    place = pd.Index(ids).get_indexer(pd.Index(panel.ids))
+    mean, deviation = statistics.mean[place], statistics.deviation[place]
+    unseen = place < 0
+    if unseen.any():
+        mean[unseen], deviation[unseen] = statistics.mean.mean(0), 0.0
+    return SeriesStatistics(mean, deviation)
+
+
+def _seeds(panel: Panel, series: np.ndarray, cutoffs: np.ndarray, seed: int) -> np.ndarray:
+    """Return what the random numbers of each window start from, (B, 3): the seed, its id and its cut-off."""
+    ids, place = np.unique(series, return_inverse=True)
+    names = [hashlib.blake2b(str(panel.ids[i]).encode(), digest_size=8).digest() for i in ids]
+    numbers = np.array([int.from_bytes(name, "big") for name in names], dtype=np.uint64)
+    stamps = panel.stamps(series, cutoffs)
+    if stamps.dtype.kind == "M":
+        stamps = stamps.astype("datetime64[us]")
+    stamps = stamps.astype(np.int64).astype(np.uint64)
+    return np.stack([np.full_like(stamps, seed), numbers[place], stamps], axis=1)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from copy import deepcopy
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -16,26 +16,60 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from tsformer import __version__
-from tsformer.config import DEFAULT_QUANTILES, ModelConfig, TrainingConfig, check_integer, check_quantiles
+from tsformer.config import (
+    DEFAULT_QUANTILES,
+    DISTRIBUTIONS,
+    ModelConfig,
+    TrainingConfig,
+    check_integer,
+    check_number,
+    check_quantiles,
+)
 from tsformer.data.frames import Restore, as_it_is, to_pandas
 from tsformer.data.frequency import season_length as usual_season_length
 from tsformer.data.future import future_frame, given_values, with_future
-from tsformer.data.loaders import evaluation_loader, split_rows, training_loader
-from tsformer.data.panel import Panel, check_trainable, static_frame, to_frame, to_panel
+from tsformer.data.loaders import check_weighted, evaluation_loader, split_rows, training_loader
+from tsformer.data.panel import (
+    Panel,
+    check_support,
+    check_trainable,
+    static_frame,
+    to_frame,
+    to_panel,
+    to_path_frame,
+)
 from tsformer.data.series import Schema
 from tsformer.data.time_features import calendar_fields, calendar_sizes
+from tsformer.data.transforms import TargetTransform
 from tsformer.data.windows import Windows, covariate_scales, series_statistics, training_runs, validation_cutoffs
 from tsformer.evaluation.arrays import rows_at
 from tsformer.evaluation.scoring import scaled_mae
 from tsformer.fitted import FittedModel, batch_limit
 from tsformer.intervals import check_levels, check_names, interpolate, interval_columns
+from tsformer.nn.heads import PointHead, QuantileHead
 from tsformer.nn.model import ForecastTransformer
+from tsformer.nn.sampling import fit_copula
 from tsformer.resolve import Lengths, resolve_lengths
+from tsformer.smearing import past_errors
 
 # Validation windows beyond this many change the error by less than an epoch does.
 MAX_VALIDATION_WINDOWS = 1000
 # Forecast values that calibration holds at a time, half a gigabyte: very wide data are calibrated on fewer windows.
 CALIBRATION_NUMBERS = 2**26
+
+
+class _Task(NamedTuple):
+    """What a call of ``predict`` or ``sample`` asks for."""
+
+    history: Panel
+    panel: Panel
+    """The history, with known covariates of the steps to come behind it."""
+    windows: tuple[np.ndarray, np.ndarray, int]
+    """Series and cut-offs (N,), and the horizon."""
+    given: np.ndarray | None
+    """(N, H, C) future values to go on from."""
+    restore: Restore
+    """To the caller's kind of frame."""
 
 
 class TransformerForecaster(BaseEstimator):
@@ -59,6 +93,8 @@ class TransformerForecaster(BaseEstimator):
         the documentation of covariates.
     holidays
         Countries whose public holidays ``timestamp_encoding="calendar"`` knows: ``"DE"``, ``["FR", "DE-BY"]``.
+    weight_col
+        Column of what an error at each row counts in training and validation, 0 or more; None: all the same.
     patch_length
         Steps in one token; None: derived (``patch_length_``). 1 is the classic form.
     season_length
@@ -75,13 +111,19 @@ class TransformerForecaster(BaseEstimator):
     timestamp_encoding
         ``"calendar"``: learned embeddings of hour, weekday, month ... of each token; ``"none"``.
     scaling
-        Location of each window: ``"last_season"``, ``"standard"`` (mean of the context), ``"last_value"`` or
-        ``"none"``.
+        Location of each window: ``"last_season"``, ``"standard"`` (mean of the context), ``"last_value"``, ``"robust"``
+        (median), ``"asinh"`` (median, large values compressed), or none: ``"mean_abs"`` (in units of the mean) and
+        ``"none"``. None: ``"last_season"``, for log-normal and negative binomial ``"mean_abs"`` (``scaling_``).
+    target_transform
+        ``"log1p"``, ``"box_cox"`` or ``"yeo_johnson"``: the network works on transformed targets, forecasts come back
+        in target units, means without the bias of the inverse; None: no transform.
     training_mode, teacher_forcing_ratio, teacher_forcing_share, detach_rollout, rollout_length
-        See `TrainingConfig`: whether the model learns on its own patches or on the true ones.
+        See `TrainingConfig`: whether the model learns on its own patches or on the true ones; ``training_mode=None``:
+        the true ones for distributions, else its own (``training_mode_``).
     loss
         ``"mae"``, ``"mse"``, ``"huber"``, ``"quantile"`` or a callable ``loss(forecast, target)`` that returns one
-        error for each element.
+        error for each element; or a distribution to learn by its likelihood, ``"normal"``, ``"student_t"``,
+        ``"log_normal"`` (positive values) or ``"negative_binomial"`` (counts).
     quantiles
         Levels of ``loss="quantile"``; 0.5 is added where it is missing.
     validation_size
@@ -107,6 +149,8 @@ class TransformerForecaster(BaseEstimator):
     ----------
     context_length_, patch_length_, season_length_, rollout_length_ : int
         In use, steps.
+    training_mode_, scaling_ : str
+        In use.
     freq_ : str or int
         Frequency in use.
     targets_ : tuple
@@ -114,7 +158,8 @@ class TransformerForecaster(BaseEstimator):
     model_ : ForecastTransformer
         The network, in evaluation mode.
     history_ : DataFrame
-        Losses, one row an epoch, in units of each series' training deviation.
+        Losses, one row an epoch, in units of each series' training deviation; of a distribution the mean negative
+        log-likelihood in scaled units.
 
     Raises
     ------
@@ -153,6 +198,7 @@ class TransformerForecaster(BaseEstimator):
         observed: Any = None,
         static: Any = None,
         holidays: str | Sequence[str] | None = None,
+        weight_col: str | int | None = None,
         patch_length: int | None = None,
         season_length: int | None = None,
         d_model: int = 64,
@@ -167,8 +213,9 @@ class TransformerForecaster(BaseEstimator):
         channel_mixing: str = "independent",
         positional_encoding: str = "rotary",
         timestamp_encoding: str = "none",
-        scaling: str = "last_season",
-        training_mode: str = "free_running",
+        scaling: str | None = None,
+        target_transform: str | None = None,
+        training_mode: str | None = None,
         teacher_forcing_ratio: float = 0.0,
         teacher_forcing_share: float = 0.5,
         detach_rollout: bool = True,
@@ -210,6 +257,7 @@ class TransformerForecaster(BaseEstimator):
         self.observed = observed
         self.static = static
         self.holidays = holidays
+        self.weight_col = weight_col
         self.patch_length = patch_length
         self.season_length = season_length
         self.d_model = d_model
@@ -225,6 +273,7 @@ class TransformerForecaster(BaseEstimator):
         self.positional_encoding = positional_encoding
         self.timestamp_encoding = timestamp_encoding
         self.scaling = scaling
+        self.target_transform = target_transform
         self.training_mode = training_mode
         self.teacher_forcing_ratio = teacher_forcing_ratio
         self.teacher_forcing_share = teacher_forcing_share
@@ -287,16 +336,8 @@ class TransformerForecaster(BaseEstimator):
 
     def read_panel(self, X: Any) -> Panel:
         """Return data as ``fit`` reads them: targets and covariates by the parameters."""
-        return to_panel(
-            X,
-            freq=self.freq,
-            id_col=self.id_col,
-            time_col=self.time_col,
-            target_cols=self.target_cols,
-            known=self.known,
-            observed=self.observed,
-            static=self.static,
-        )
+        read_as = ("freq", "id_col", "time_col", "target_cols", "weight_col", "known", "observed", "static")
+        return to_panel(X, **{name: getattr(self, name) for name in read_as})
 
     def fit_panel(self, panel: Panel) -> TransformerForecaster:
         """Train on a panel; ``fit`` without the way in from a frame."""
@@ -305,14 +346,20 @@ class TransformerForecaster(BaseEstimator):
         # 1. What to build and how to train it.
         training_config = self._training_config()
         check_trainable(panel)
+        check_support(panel, training_config.loss)
         lengths = self._lengths(panel, training_config)
         fields_ = calendar_fields(panel.schema.freq, self.holidays) if self.timestamp_encoding == "calendar" else ()
         config = self._model_config(lengths, training_config, fields_, panel.schema)
 
         # 2. Rows for training and validation; every scale from the former alone.
         train_end = split_rows(panel.lengths, training_config.validation_size)
-        training_rows = panel.rows(0, train_end)
-        statistics, scales = series_statistics(panel, train_end), covariate_scales(training_rows)
+        check_weighted(panel, train_end)
+        statistics = series_statistics(panel, train_end)
+        transform = TargetTransform.fit(config.target_transform, panel, train_end, statistics.mean)
+        seen = transform.apply(panel)  # from here on, data are in the units of the network
+        transformed = None if seen is panel else series_statistics(seen, train_end)
+        training_rows = seen.rows(0, train_end)
+        scales = covariate_scales(training_rows)
         runs = training_runs(train_end, config.context_length, lengths.rollout_length)
         if not len(runs[0]):
             raise ValueError(
@@ -322,15 +369,17 @@ class TransformerForecaster(BaseEstimator):
         cut: dict[str, Any] = dict(
             context_length=config.context_length,
             horizon=lengths.rollout_length,
-            statistics=statistics,
+            statistics=transformed or statistics,
             calendar_fields=fields_,
             scales=scales,
         )
         windows = Windows(training_rows, *runs, **cut)
         held_out = validation_cutoffs(panel.lengths, train_end, lengths.rollout_length, MAX_VALIDATION_WINDOWS)
-        validation = None
+        limit = batch_limit(config, panel.n_channels)
+        unseen = validation = None
         if training_config.validation_size and len(held_out[0]):
-            validation = evaluation_loader(Windows(panel, *held_out, **cut), batch_limit(config, panel.n_channels))
+            unseen = Windows(seen, *held_out, **cut)
+            validation = evaluation_loader(unseen, limit)
         errors_of = self._calibration_windows(panel, train_end, training_config) if self.calibrate else None
 
         # 3. Weights: the seed is set before the first is drawn.
@@ -354,10 +403,18 @@ class TransformerForecaster(BaseEstimator):
                 logger=self.logger,
                 trainer_kwargs=self.trainer_kwargs,
             )
+        self.training_mode_ = training_config.training_mode
+        if self._samples_are_valid(model):
+            some = np.linspace(0, len(windows) - 1, min(len(windows), MAX_VALIDATION_WINDOWS)).astype(np.int64)
+            in_training = Windows(windows.panel, *windows.locate(some), **cut)
+            fit_copula(model, validation or evaluation_loader(in_training, batch_limit(config, panel.n_channels)))
 
         # 4. What forecasting needs.
         tail = panel.tail(config.context_length)
         fitted = FittedModel(model, panel.schema, panel.ids, statistics, scales, fields_, tail)
+        fitted = replace(fitted, transform=transform, transformed=transformed)
+        if training_config.loss == "mse" and (transformed is not None or config.scaling == "asinh"):
+            fitted = replace(fitted, errors=past_errors(model, unseen or windows, limit))
         if errors_of is not None:
             fitted = fitted.calibrated(panel, *errors_of, device=self._device())
         self._take(fitted)
@@ -411,6 +468,7 @@ class TransformerForecaster(BaseEstimator):
             static_sizes=schema.levels_of("static"),
             calendar_sizes=calendar_sizes(calendar),
             quantiles=training.quantiles if training.loss == "quantile" else (),
+            distribution=training.loss if isinstance(training.loss, str) and training.loss in DISTRIBUTIONS else None,
         )
         return ModelConfig(**chosen)
 
@@ -451,7 +509,7 @@ class TransformerForecaster(BaseEstimator):
         self._restore = as_it_is  # ``fit`` knows what frame the data were
         self.model_ = fitted.network
         self.context_length_, self.patch_length_ = config.context_length, config.patch_length
-        self.season_length_ = config.season_length
+        self.season_length_, self.scaling_ = config.season_length, config.scaling
         self.freq_, self.targets_ = fitted.schema.freq, fitted.schema.targets
         self.n_features_in_ = len(fitted.schema.targets)
 
@@ -477,8 +535,8 @@ class TransformerForecaster(BaseEstimator):
         horizon
             Steps; any number. None: ``prediction_length``.
         quantiles
-            Levels in (0, 1); columns ``-lo-80`` for 0.1, ``-median``, ``-hi-80`` for 0.9. Needs ``calibrate=True`` or
-            ``loss="quantile"``.
+            Levels in (0, 1); columns ``-lo-80`` for 0.1, ``-median``, ``-hi-80`` for 0.9. Needs ``calibrate=True``,
+            ``loss="quantile"`` or a distribution.
         level
             Coverage of central intervals in percent, such as ``[80, 95]``. Needs the same.
         batch_size
@@ -495,7 +553,8 @@ class TransformerForecaster(BaseEstimator):
         -------
         DataFrame or Series
             Target units, in the caller's layout (see the documentation of frames) and of the library that ``X`` is of
-            (without ``X``: that the training data were of; after `load` pandas).
+            (without ``X``: that the training data were of; after `load` pandas). Of a distribution the mean; mean and
+            quantiles beyond the first patch are those of 200 sample paths, the same in every call.
 
         Raises
         ------
@@ -505,27 +564,114 @@ class TransformerForecaster(BaseEstimator):
         NotFittedError
             Before ``fit``.
         """
+        check_names(interval_columns(quantiles, level), getattr(self, "targets_", ()))
+        task = self._to_forecast(X, horizon, batch_size, future, given)
+        columns = self.forecast_columns(
+            task.panel, *task.windows, quantiles=quantiles, level=level, batch_size=batch_size, given=task.given
+        )
+        return task.restore(to_frame(task.history, columns, name=type(self).__name__))
+
+    def sample(
+        self,
+        n: int = 100,
+        X: Any = None,
+        horizon: int | None = None,
+        *,
+        temperature: float = 1.0,
+        top_p: float = 1.0,
+        seed: int | None = None,
+        batch_size: int | None = None,
+        future: Any = None,
+        given: Any = None,
+    ) -> Any:
+        """Draw joint sample paths of the steps after the last row of each series.
+
+        A path is drawn patch by patch, each fed back, so that sums, maxima and changes over the horizon have the
+        distribution that they have in its columns. Paths of different series are independent.
+
+        Parameters
+        ----------
+        n
+            Paths.
+        X, horizon, batch_size, future, given
+            As in `predict`.
+        temperature
+            Above 1 wilder, below 1 tamer than what was learned; 0: the path of medians.
+        top_p
+            Share of the probability to draw from, the middle of each distribution; 1: all.
+        seed
+            The same seed gives the same paths, in any batch. None: ``random_state``.
+
+        Returns
+        -------
+        DataFrame
+            As `predict` gives it, one column a path: ``TransformerForecaster-sample-1`` ..., or ``target-sample-1`` ...
+
+        Raises
+        ------
+        ValueError
+            For a model that has not learned a distribution, and what `predict` refuses.
+        NotFittedError
+            Before ``fit``.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> walk = np.random.default_rng(0).normal(size=200).cumsum()
+        >>> model = TransformerForecaster(10, loss="normal", context_length=20, patch_length=5, max_steps=5).fit(walk)
+        >>> paths = model.sample(100)
+        >>> paths.shape, paths.sum().quantile([0.1, 0.9]).size  # an 80 % interval of the sum over 10 steps
+        ((10, 100), 2)
+        """
+        check_is_fitted(self, "model_")
+        check_integer("n", n, minimum=1)
+        temperature = check_number("temperature", temperature, minimum=0.0)
+        top_p = check_number("top_p", top_p, above=0.0, maximum=1.0)
+        seed = self._seed() if seed is None else check_integer("seed", seed, minimum=0)
+        if not self._samples_are_valid(self.model_):
+            if isinstance(self.model_.head, QuantileHead):
+                raise ValueError(
+                    f"sample needs quantiles of what follows a true past: train with training_mode='teacher_forcing' "
+                    f"and quantiles below and above 0.5 (training_mode_ is {self.training_mode_!r}), or with a "
+                    f"distribution, loss={' or '.join(map(repr, DISTRIBUTIONS))}"
+                )
+            raise ValueError(
+                f"sample needs a distribution, and a point forecast has none: train with "
+                f"loss={' or '.join(map(repr, DISTRIBUTIONS))}"
+            )
+        task = self._to_forecast(X, horizon, batch_size, future, given)
+        paths = self._fitted.sample(
+            task.panel,
+            *task.windows,
+            n,
+            temperature=temperature,
+            top_p=top_p,
+            seed=seed,
+            batch_size=batch_size,
+            device=self._device(),
+            given=task.given,
+        )
+        return task.restore(to_path_frame(task.history, paths, name=type(self).__name__))
+
+    def _samples_are_valid(self, model: ForecastTransformer) -> bool:
+        """Whether paths can be drawn: a distribution; quantiles too where they are conditional on the true past."""
+        if isinstance(model.head, QuantileHead):
+            return len(model.head.levels) > 1 and self.training_mode_ == "teacher_forcing"
+        return not isinstance(model.head, PointHead)
+
+    def _to_forecast(self, X: Any, horizon: int | None, batch_size: int | None, future: Any, given: Any) -> _Task:
+        """Return what a call asks for, checked."""
         check_is_fitted(self, "model_")
         horizon = check_integer("horizon", self.prediction_length if horizon is None else horizon, minimum=1)
         if batch_size is not None:
             check_integer("batch_size", batch_size, minimum=1)
         X, restore = (None, self._restore) if X is None else to_pandas(X)
-        panel = self._history(X)
-        windows = np.arange(panel.n_series), panel.lengths
-        check_names(interval_columns(quantiles, level), self.targets_)
-        known = None if given is None else given_values(panel, given, horizon)
-        columns = self.forecast_columns(
-            self._with_future(panel, future, horizon),
-            *windows,
-            horizon,
-            quantiles=quantiles,
-            level=level,
-            batch_size=batch_size,
-            given=known,
-        )
-        return restore(to_frame(panel, columns, name=type(self).__name__))
+        history = self._history(X)
+        windows = np.arange(history.n_series), history.lengths, horizon
+        known = None if given is None else given_values(history, given, horizon)
+        return _Task(history, self._with_future(history, future, horizon), windows, known, restore)
 
-    def make_future(self, X: Any = None, horizon: int | None = None) -> pd.DataFrame:
+    def make_future(self, X: Any = None, horizon: int | None = None) -> Any:
         """Return the frame of known covariates that ``predict`` needs, to fill.
 
         Parameters
@@ -547,7 +693,8 @@ class TransformerForecaster(BaseEstimator):
         """
         check_is_fitted(self, "model_")
         horizon = check_integer("horizon", self.prediction_length if horizon is None else horizon, minimum=1)
-        return future_frame(self._history(X), horizon)
+        X, restore = (None, self._restore) if X is None else to_pandas(X)
+        return restore(future_frame(self._history(X), horizon))
 
     def _with_future(self, panel: Panel, future: Any, horizon: int) -> Panel:
         """Return the history with the known covariates of the steps to come behind it."""
@@ -575,7 +722,7 @@ class TransformerForecaster(BaseEstimator):
         Returns
         -------
         np.ndarray
-            (B, H, C) float64, target units: the point forecast, or the median.
+            (B, H, C) float64, target units: the point forecast, the median, or the mean of a distribution.
         """
         check_is_fitted(self, "model_")
         values = self._fitted.forecast(panel, series, cutoffs, horizon, device=self._device())
@@ -612,6 +759,12 @@ class TransformerForecaster(BaseEstimator):
         check_is_fitted(self, "model_")
         wanted = interval_columns(quantiles, level)
         calibration = self._fitted.calibration
+        if self.model_.head.is_distribution:
+            levels = tuple(dict.fromkeys(wanted.values()))
+            values = self._fitted.summarise(  # (B, H, C, 1 + Q)
+                panel, series, cutoffs, horizon, levels, batch_size=batch_size, device=self._device(), given=given
+            )
+            return {"": values[..., 0]} | {suffix: values[..., 1 + levels.index(q)] for suffix, q in wanted.items()}
         check_levels(wanted, self.model_.head.levels, is_calibrated=calibration is not None)
         values = self._fitted.forecast(  # (B, H, C, Q)
             panel, series, cutoffs, horizon, batch_size=batch_size, device=self._device(), given=given
@@ -708,6 +861,7 @@ class TransformerForecaster(BaseEstimator):
         about = {
             "params": self._plain_params(),
             "rollout_length": self.rollout_length_,
+            "training_mode": self.training_mode_,
             "training": self.history_.astype(object).where(self.history_.notna(), None).to_dict("list"),
             "versions": {"tsformer": __version__, "torch": torch.__version__},
         }
@@ -760,5 +914,6 @@ def load(path: str | os.PathLike[str]) -> TransformerForecaster:
     forecaster = TransformerForecaster(**about["params"])
     forecaster._take(fitted)
     forecaster.rollout_length_ = about["rollout_length"]
+    forecaster.training_mode_ = about["training_mode"]
     forecaster.history_ = pd.DataFrame(about["training"])
     return forecaster

@@ -59,7 +59,8 @@ def check_levels(wanted: dict[str, float], levels: tuple[float, ...], *, is_cali
         return
     if wanted and not levels:
         raise ValueError(
-            "quantiles and intervals need a model fitted with calibrate=True or loss='quantile'; this one is not"
+            "quantiles and intervals need a model fitted with calibrate=True, loss='quantile' or a distribution; "
+            "this one is not"
         )
     outside = [q for q in wanted.values() if not levels[0] <= q <= levels[-1]]
     if outside:

@@ -47,10 +47,21 @@ def pinball(forecast: torch.Tensor, target: torch.Tensor, levels: torch.Tensor) 
     return 2 * torch.maximum(levels * error, (levels - 1) * error).mean(-1)
 
 
-def masked_mean(errors: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
-    """Mean of ``errors`` where ``mask`` is True; 0 where nothing was observed, never NaN."""
+def masked_sum(
+    errors: torch.Tensor, mask: torch.Tensor, weight: torch.Tensor | None = None
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Sum of ``errors`` where ``mask`` is True, each times its weight, and the sum of those weights."""
     # where, not a product: 0 * inf would be NaN.
-    return torch.where(mask, errors, 0.0).sum() / mask.sum().clamp(min=1)
+    if weight is None:
+        return torch.where(mask, errors, 0.0).sum(), mask.sum()
+    weight = torch.where(mask, weight, 0.0)
+    return torch.where(weight > 0, errors * weight, 0.0).sum(), weight.sum()
+
+
+def masked_mean(errors: torch.Tensor, mask: torch.Tensor, weight: torch.Tensor | None = None) -> torch.Tensor:
+    """Weighted mean of ``errors`` where ``mask`` is True; 0 where nothing was observed or counts, never NaN."""
+    total, count = masked_sum(errors, mask, weight)
+    return total / torch.where(count > 0, count, 1)
 
 
 def elementwise_loss(loss: str | Callable[..., Any]) -> ElementwiseLoss:

@@ -109,3 +109,9 @@ def test_wrong_options(run, csv, option, words):
     status, _, err = run("backtest", *ARGV, option, "output_dir=out")
     assert status == 1 and words in err
     assert not Path("out").exists() or not any(Path("out").iterdir())
+
+
+def test_calibrated_backtest_has_coverage(run, csv):
+    assert run("backtest", *ARGV, "training.calibrate=true", "backtest.windows=2", "output_dir=out")[0] == 0
+    assert f"{OURS}-hi-95" in forecasts_in("out")
+    assert 0 <= metrics_in("out")["backtest"][OURS]["mean"]["coverage_level80"] <= 1

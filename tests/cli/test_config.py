@@ -17,7 +17,7 @@ TOP_LEVEL = [
     *("data", "model", "training", "trainer", "backtest"),
 ]
 # Of the constructor, what the command line names otherwise or has no way to write.
-RENAMED = {"random_state": "seed", "target_cols": "data.targets"}
+RENAMED = {"random_state": "seed", "target_cols": "data.targets", "weight_col": "data.weight"}
 PYTHON_ONLY = {"callbacks", "logger", "trainer_kwargs", "id_col", "time_col"}
 
 FILES = [(group, name) for group, names in groups().items() for name in names]

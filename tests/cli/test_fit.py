@@ -215,6 +215,17 @@ def test_intervals_where_quantiles_are_learned(quick_fit, folder):
         assert (forecast[columns].diff(axis=1).iloc[:, 1:] >= 0).all(axis=None)
 
 
+@pytest.mark.parametrize("targets", [[], ["data.targets=load"]])
+def test_weights_and_a_transform(targets, quick_fit, csv, folder):
+    pd.read_csv(csv).assign(trust=1.0).to_csv(csv, index=False)
+    transform = "model.target_transform=box_cox"
+    status, _, err = quick_fit("data.weight=trust", transform, "training.loss=mse", *targets, "output_dir=out")
+    assert (status, err) == (0, "")
+    forecast = pd.read_csv(folder / "out" / "forecast.csv")
+    assert "trust" not in forecast and ("heat" in forecast) == (not targets)
+    assert forecast["load"].between(50, 150).all()
+
+
 def test_gaps_are_one_warning_line(quick_fit, csv):
     table = pd.read_csv(csv)
     table.drop(index=[50, 51]).to_csv(csv, index=False)
@@ -233,3 +244,11 @@ def test_a_run_again_into_the_same_folder_leaves_nothing_old(fitted):
     (fitted / "mine.txt").touch()
     assert new_run(str(fitted), "fit") == fitted
     assert names_in(fitted) == ["mine.txt"]
+
+
+def test_calibrated_intervals_outlive_the_refit(quick_fit):
+    assert quick_fit("training.calibrate=true", "refit=true", "output_dir=out")[0] == 0
+    forecast = pd.read_csv("out/forecast.csv")
+    ends = [f"{name}-{end}" for name in ("load", "heat") for end in ("lo-80", "hi-80", "lo-95", "hi-95")]
+    assert set(ends) < set(forecast)
+    assert (forecast["load-lo-95"] < forecast["load-lo-80"]).all() and (forecast["heat"] < forecast["heat-hi-80"]).all()

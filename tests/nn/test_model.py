@@ -121,7 +121,7 @@ def test_overfits_one_batch(make_batch, loss, teacher_forcing):
     for _ in range(80):
         outputs, memory = training_outputs(model, batch, teacher_forcing=teacher_forcing, detach=True)
         truth, _ = model.target_patches(batch, memory.scale)
-        value = model.head.loss(outputs, truth).mean()
+        value = model.head.loss(outputs, truth, torch.ones(())).mean()
         optimizer.zero_grad()
         value.backward()
         optimizer.step()

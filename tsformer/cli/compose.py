@@ -26,6 +26,7 @@ ALSO_KNOWN_AS = {
     "h": "prediction_length",
     "look_back": "context_length",
     "target_cols": "data.targets",
+    "weight_col": "data.weight",
     "time_col": "data.time",
     "id_col": "data.id",
     "lr": "training.learning_rate",

@@ -120,6 +120,7 @@ def build(config: Config, **changes: Any) -> TransformerForecaster:
         freq=config["freq"],
         target_cols=config["data"]["targets"],
         **{role: config["data"][role] for role in ROLES},
+        weight_col=config["data"]["weight"],
         random_state=config["seed"],
         verbose=config["verbose"],
         **config["model"],

@@ -62,7 +62,8 @@ def read_data(config: Config) -> pd.DataFrame:
     data = config["data"]
     columns = {role: data[role] for role in ("time", "id") if data[role] is not None}
     if data["path"] is not None:
-        return read_table(str(data["path"]), targets=data["targets"], covariates=covariates_of(config), **columns)
+        kept = dict(weight=data["weight"], covariates=covariates_of(config))
+        return read_table(str(data["path"]), targets=data["targets"], **kept, **columns)
     if data["name"] is None:
         raise ValueError("which data? data=NAME, or data.path=my.csv for a file")
     if columns:
@@ -90,13 +91,13 @@ def read_future(config: Config) -> pd.DataFrame | None:
 
 def panel_of(config: Config, frame: pd.DataFrame) -> Panel:
     """Return the data as a panel; those of a file that has ids but no ``y`` with every numeric column as a target."""
-    targets = config["data"]["targets"]
+    targets, weight = config["data"]["targets"], config["data"]["weight"]
     if targets is None and config["data"]["path"] is not None and "unique_id" in frame.columns:
         if "y" not in frame.columns:
-            numeric = frame.drop(columns=["unique_id", "ds", *covariates_of(config)]).select_dtypes("number")
-            targets = list(numeric.columns) or None
+            others = ["unique_id", "ds", *covariates_of(config), *([] if weight is None else [weight])]
+            targets = list(frame.drop(columns=others).select_dtypes("number").columns) or None
     roles = {role: config["data"][role] for role in ROLES}
-    return to_panel(frame, freq=config["freq"], target_cols=targets, **roles)
+    return to_panel(frame, freq=config["freq"], target_cols=targets, weight_col=weight, **roles)
 
 
 def split_rows_of(config: Config) -> Split:

@@ -74,15 +74,18 @@ def declare_roles(
     return roles
 
 
-def check_roles(roles: Mapping[Label, Role], targets: Sequence[Label], id_col: str | None, time_col: str) -> None:
-    """Raise a ValueError when a covariate is also a target, the id or the time, or is static without ids."""
+def check_roles(roles: Mapping[Label, str], targets: Sequence[Label], id_col: str | None, time_col: str) -> None:
+    """Raise a ValueError when a covariate or the weight is also a target, the id or the time; or static without ids."""
     taken: dict[Label, str] = {name: "a target" for name in targets} | {time_col: "the time column"}
     if id_col is not None:
         taken[id_col] = "the id column"
     for name, role in roles.items():
         if name in taken:
             hint = ". Set target_cols to name the targets" if taken[name] == "a target" else ""
-            raise ValueError(f"{role} covariate {name!r} is {taken[name]}: leave it out of {role}{hint}")
+            what, way_out = f"{role} covariate", f"leave it out of {role}"
+            if role == "weight":
+                what, way_out = role, "name another column"
+            raise ValueError(f"{what} {name!r} is {taken[name]}: {way_out}{hint}")
         if role == "static" and id_col is None:
             raise ValueError(
                 f"static covariate {name!r}: static covariates tell series apart, so they need a long frame with ids"

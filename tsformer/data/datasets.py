@@ -106,6 +106,7 @@ def read_table(
     id: str | None = None,
     targets: Sequence[str] | str | None = None,
     covariates: Sequence[str] = (),
+    weight: str | None = None,
 ) -> pd.DataFrame:
     """Return a CSV or Parquet file as a frame that the estimator takes.
 
@@ -121,6 +122,8 @@ def read_table(
         Columns to keep beside these two; None: all.
     covariates
         Columns to keep whatever they hold.
+    weight
+        Column of weights, kept too.
 
     Raises
     ------
@@ -129,7 +132,8 @@ def read_table(
     """
     table = _read_file(Path(path).expanduser().resolve())
     wanted = [targets] if isinstance(targets, str) else None if targets is None else list(targets)
-    for role, name in [("time", time), ("id", id), *_roles(wanted, covariates)]:
+    roles = [("time", time), ("id", id), ("weight", weight), *(("target", name) for name in wanted or [])]
+    for role, name in [*roles, *(("covariate", name) for name in covariates)]:
         if name is not None and name not in table.columns:
             raise ValueError(f"no {role} column {name!r} in {path}: the columns are {_names_of(table)}")
     time = time or _time_of(table, path)
@@ -137,7 +141,8 @@ def read_table(
         if not is_number(table[name]):
             raise ValueError(f"target {name!r} of {path} must hold numbers, got {table[name].dtype}")
     if wanted is not None:
-        table = table[list(dict.fromkeys([*([id] if id else []), time, *wanted, *covariates]))]
+        kept = (id, time, *wanted, *covariates, weight)
+        table = table[list(dict.fromkeys(name for name in kept if name is not None))]
     if not is_number(table[time]):
         table = table.assign(**{time: parse_dates(table[time], repr(time))})
     names = {time: "ds"} | ({id: "unique_id"} if id else {})
@@ -147,11 +152,6 @@ def read_table(
             f"{path} has a column {taken[0]!r} that is not its {'time' if taken[0] == 'ds' else 'id'}: rename it"
         )
     return table.rename(columns=names)
-
-
-def _roles(targets: Sequence[str] | None, covariates: Sequence[str]) -> list[tuple[str, str]]:
-    """Return role and name of the columns that are asked for."""
-    return [("target", name) for name in targets or []] + [("covariate", name) for name in covariates]
 
 
 def _read_file(path: Path) -> pd.DataFrame:

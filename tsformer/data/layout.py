@@ -52,7 +52,7 @@ def read_layout(
     fitted
         Layout and targets of the data that a model was fitted on.
     roles
-        Columns of the frame that are covariates, not targets, and what they are.
+        Columns of the frame that are covariates or the weight, not targets, and what they are.
 
     Raises
     ------
@@ -67,8 +67,8 @@ def read_layout(
         raise ValueError(f"target_cols must name each target once, got {list(targets)}")
     if roles and isinstance(X, (pd.Series, np.ndarray, list, tuple)):
         raise ValueError(
-            f"the covariates {list(roles)} are columns of a frame, and X is of type {type(X).__name__}: "
-            f"give a DataFrame that has them beside the target"
+            f"{', '.join(f'{name!r} ({role})' for name, role in roles.items())}: columns of a frame, and X is of type "
+            f"{type(X).__name__}. Give a DataFrame that has them beside the target"
         )
     if isinstance(X, pd.Series):
         found = _read_series(X, targets if fitted else None)
@@ -152,7 +152,9 @@ def _read_frame(
         raise ValueError(f"X has columns of {X.columns.nlevels} levels: give them one name each")
     if id_col in X.index.names:
         raise ValueError(f"{id_col!r} is in the index of X: turn it into a column, .reset_index()")
-    covariates = tuple(column_of(X, name, f"{role} covariate") for name, role in roles.items())
+    covariates = tuple(
+        column_of(X, name, role if role == "weight" else f"{role} covariate") for name, role in roles.items()
+    )
     if id_col in X.columns:
         if time_col not in X.columns:
             raise ValueError(

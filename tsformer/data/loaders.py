@@ -11,6 +11,7 @@ import torch
 from torch.utils.data import DataLoader, Dataset, Sampler
 
 from tsformer.batch import Batch
+from tsformer.data.panel import Panel
 from tsformer.data.windows import Windows
 
 # Above this many windows an epoch draws them one by one: a permutation would cost more than the batches.
@@ -58,6 +59,17 @@ def split_rows(lengths: np.ndarray, validation_size: float | int) -> np.ndarray:
     wanted = np.round(lengths * validation_size).astype(np.int64) if is_share else int(validation_size)
     held_out = np.where(lengths >= 3, np.clip(wanted, 1, np.maximum(lengths - 2, 1)), 0)
     return lengths - held_out
+
+
+def check_weighted(panel: Panel, train_end: np.ndarray) -> None:
+    """Raise a ValueError when all rows on one side of the split (N,), where there are any, have weight 0."""
+    if panel.weight is None:
+        return
+    for name, part in (("training", panel.rows(0, train_end)), ("validation", panel.rows(train_end, panel.lengths))):
+        if part.weight is not None and len(part.weight) and not part.weight.any():
+            raise ValueError(
+                f"every row for {name} has weight 0: change validation_size, or give some of these rows a weight"
+            )
 
 
 class WindowBatches(Dataset[Batch]):

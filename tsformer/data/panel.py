@@ -13,6 +13,7 @@ from tsformer.data.axis import RowAxis, sort_order
 from tsformer.data.columns import (
     IdColumn,
     TimeColumn,
+    is_number,
     read_ids,
     read_numbers,
     read_time,
@@ -33,6 +34,7 @@ from tsformer.data.layout import Label, read_layout
 from tsformer.data.series import ROLES, Panel, Schema, check_finite, no_columns
 
 # Imported from here by the rest of the library: this is the door.
+from tsformer.data.series import check_support as check_support
 from tsformer.data.series import check_trainable as check_trainable
 
 
@@ -46,6 +48,7 @@ def to_panel(
     known: Label | Sequence[Label] | None = None,
     observed: Label | Sequence[Label] | None = None,
     static: Any = None,
+    weight_col: Label | None = None,
     schema: Schema | None = None,
 ) -> Panel:
     """Return data as a panel on a regular time axis. The caller's object is left as it is.
@@ -67,6 +70,9 @@ def to_panel(
         categories; missing values are allowed.
     static
         Columns of a long frame that have one value an id; or a frame of them, with the ids in ``id_col`` or the index.
+    weight_col
+        Column of what an error at each row counts, 0 or more; None: all the same. Ignored with a ``schema``: weights
+        are for training.
     schema
         That of the data a model was fitted on: names, frequency, covariates and their levels come from it, columns
         are matched by name. Static covariates are columns of ``X``, or the frame ``static``.
@@ -77,7 +83,8 @@ def to_panel(
         When ``X`` is none of these.
     ValueError
         For missing, duplicate or irregular stamps, missing columns, text or infinite targets, no rows; for covariates
-        that are infinite or named twice, static ones that change within an id, and ids that ``static`` lacks.
+        that are infinite or named twice, static ones that change within an id, and ids that ``static`` lacks; for
+        weights that are missing, infinite or below 0, or all 0.
 
     Warns
     -----
@@ -98,12 +105,16 @@ def to_panel(
         roles = {covariate.name: covariate.role for covariate in schema.covariates}
     else:
         roles = declare_roles(known, observed, static if table is None else static_columns(table, id_col))
-    inside = {name: role for name, role in roles.items() if table is None or role != "static"}
+    inside: dict[Label, str] = {name: role for name, role in roles.items() if table is None or role != "static"}
+    if weight_col is not None and schema is None:
+        if weight_col in roles:
+            raise ValueError(f"weight_col={weight_col!r} is also a {roles[weight_col]} covariate: leave it out of one")
+        inside |= {weight_col: "weight"}
     fitted = None if schema is None else (schema.layout, schema.targets)
     data = read_layout(
         to_pandas(X)[0], id_col=id_col, time_col=time_col, target_cols=target_cols, fitted=fitted, roles=inside
     )
-    check_roles(roles, data.targets, None if data.ids is None else id_col, time_col)
+    check_roles(inside | roles, data.targets, None if data.ids is None else id_col, time_col)
 
     # 1. Each row at its place on one regular axis.
     time = read_time(data.time, data.time_name)
@@ -113,6 +124,7 @@ def to_panel(
     # 2. Values, and covariates as numbers.
     values = rows.put(map(read_numbers, data.columns, data.targets), len(data.targets))
     columns = dict(zip(inside, data.covariates, strict=True))
+    weight = columns.pop(weight_col) if weight_col is not None and schema is None else None
     if table is not None and ids is not None:
         columns |= static_rows(table, roles.keys() - columns.keys(), ids.values, id_col)
     covariates, encoded = encode_all(columns, roles, None if schema is None else schema.covariates)
@@ -148,7 +160,25 @@ def to_panel(
         static=np.stack(fixed, axis=1) if fixed else no_columns(),
     )
     check_finite(panel)
-    return panel
+    return panel if weight_col is None or weight is None else _weighted(panel, rows, weight, weight_col)
+
+
+def _weighted(panel: Panel, rows: _Rows, column: pd.Series, name: Label) -> Panel:
+    """Return a panel whose rows weigh what a column of the caller's says, checked."""
+    if not is_number(column):
+        raise ValueError(f"weight {name!r} must hold numbers, got {column.dtype}: convert it")
+    given = read_numbers(column, name)
+    is_wrong = ~(np.isfinite(given) & (given >= 0))
+    weight, wrong = rows.put([given, is_wrong], 2).T  # NaN in gaps
+    if is_wrong.any():
+        row = int(np.flatnonzero(wrong == 1)[0])
+        raise ValueError(
+            f"weights must be 0 or more, and {np.count_nonzero(is_wrong)} are not, the first {weight[row]:g}: "
+            f"{panel.describe(row, name)}. Give 0 to a row that shall not count"
+        )
+    if not given.any():
+        raise ValueError(f"weight_col={name!r} is 0 in every row: nothing would be learned. Leave it out")
+    return replace(panel, weight=np.nan_to_num(weight))
 
 
 def _static_table(static: Any) -> tuple[pd.DataFrame | None, Any]:
@@ -226,6 +256,32 @@ def to_frame(panel: Panel, columns: dict[str, np.ndarray], *, name: str) -> pd.D
     if schema.layout == "series" and len(forecasts) == 1:
         return frame.iloc[:, 0].rename(schema.series_name)
     return frame
+
+
+def to_path_frame(panel: Panel, paths: np.ndarray, *, name: str) -> pd.DataFrame:
+    """Return sample paths that continue each series of a panel, as the kind of frame that the caller gave.
+
+    Parameters
+    ----------
+    panel
+        The history, N series of C channels.
+    paths
+        (N, S, H, C) target units; not copied when the paths of a step lie beside each other in memory.
+    name
+        As in `to_frame`; the columns are ``name-sample-1`` to ``name-sample-S``.
+    """
+    n_series, n_paths, horizon, _ = paths.shape
+    heads = (name,) if panel.schema.layout == "long" and panel.n_channels == 1 else panel.schema.targets
+    frame = frame_ahead(panel, horizon, {})
+    values = pd.DataFrame(
+        paths.transpose(0, 2, 3, 1).reshape(n_series * horizon, -1),
+        index=frame.index,
+        columns=[f"{head}-sample-{i}" for head in heads for i in range(1, n_paths + 1)],
+        copy=False,
+    )
+    for place, column in enumerate(frame):
+        values.insert(place, column, frame[column])
+    return values
 
 
 def frame_ahead(panel: Panel, horizon: int, columns: Mapping[Label, Any]) -> pd.DataFrame:

@@ -109,6 +109,8 @@ class Panel:
     known, observed, static
         (T, K), (T, O) and (N, S) float64: covariates in the order of the schema, categories as numbers of their
         levels; NaN where missing or of an unseen level. None by default: width 0.
+    weight
+        (T,) float64: what an error at each row counts, 0 at stamps that the caller's rows skipped; None: all the same.
     """
 
     values: np.ndarray
@@ -119,6 +121,7 @@ class Panel:
     known: np.ndarray = field(default_factory=no_columns)
     observed: np.ndarray = field(default_factory=no_columns)
     static: np.ndarray = field(default_factory=no_columns)
+    weight: np.ndarray | None = None
 
     def __post_init__(self) -> None:
         for name, length in (("known", len(self.values)), ("observed", len(self.values)), ("static", len(self.ids))):
@@ -168,6 +171,7 @@ class Panel:
             start=self.stamps(np.arange(self.n_series), first),
             known=self.known[index],
             observed=self.observed[index],
+            weight=None if self.weight is None else self.weight[index],
         )
 
     def tail(self, n: np.ndarray | int) -> Panel:
@@ -226,6 +230,25 @@ def check_finite(panel: Panel) -> None:
                 f"{np.count_nonzero(infinite)} values are infinite, the first: {first}. "
                 f"Replace them by numbers, or by NaN for missing"
             )
+
+
+def check_support(panel: Panel, loss: object) -> None:
+    """Raise a ValueError that names the first target that the distribution of a loss rules out, if there is one."""
+    values = panel.values
+    if loss == "log_normal":
+        wrong, kind, way_out = values <= 0, "not positive", "loss='normal' or loss='student_t'"
+    elif loss == "negative_binomial":
+        wrong = (values < 0) | (values != np.floor(values)) & ~np.isnan(values)
+        kind, way_out = "no counts (0, 1, 2 ...)", "loss='log_normal' (positive values) or loss='student_t'"
+    else:
+        return
+    if wrong.any():
+        row, column = (int(i) for i in np.argwhere(wrong)[0])
+        raise ValueError(
+            f"loss={loss!r}: {np.count_nonzero(wrong)} values are {kind}, the first: {values[row, column]:g} in "
+            f"{panel.describe(row, panel.schema.targets[column])}. Replace them (by NaN where they mean missing), or "
+            f"train with {way_out}"
+        )
 
 
 def check_trainable(panel: Panel) -> None:

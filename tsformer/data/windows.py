@@ -52,7 +52,7 @@ def covariate_scales(panel: Panel) -> CovariateScales:
 
 
 def series_statistics(panel: Panel, end: np.ndarray | int | None = None) -> SeriesStatistics:
-    """Return mean and deviation of the observed values of each series.
+    """Return mean and deviation of the observed values of each series; rows of weight 0 do not count.
 
     Parameters
     ----------
@@ -72,6 +72,8 @@ def series_statistics(panel: Panel, end: np.ndarray | int | None = None) -> Seri
     if end is not None:
         steps = np.arange(len(series)) - panel.indptr[series]
         counts = steps < np.broadcast_to(end, n_series)[series]
+    if panel.weight is not None:
+        counts &= panel.weight > 0
     statistics = [_channel_statistics(values, series, counts, n_series) for values in panel.values.T]
     mean, deviation = (np.stack(columns, axis=1) for columns in zip(*statistics, strict=True))
     return SeriesStatistics(mean, deviation)
@@ -261,6 +263,7 @@ class Windows:
             for i, role in enumerate(CovariateScales._fields)
             if getattr(panel, role).shape[1]
         }
+        self._weight = None if panel.weight is None else torch.from_numpy(panel.weight)[:, None]
         self._mean, self._deviation = torch.from_numpy(statistics.mean), torch.from_numpy(statistics.deviation)
         self._steps = torch.arange(-context_length, horizon)
 
@@ -294,6 +297,7 @@ class Windows:
             known=self._gather("known", rows, inside),
             observed=self._gather("observed", rows[:, :context], inside[:, :context]),
             static=self._gather("static", chosen),
+            weight=None if self._weight is None else self._weight[rows[:, context:]].float(),
         )
 
     def _calendar(self, series: np.ndarray, cutoffs: np.ndarray) -> torch.Tensor:

@@ -25,6 +25,14 @@ class KVCache:
         self._keys: torch.Tensor | None = None
         self._values: torch.Tensor | None = None
 
+    def fork(self, paths: int) -> KVCache:
+        """Return a cache that goes on from this one on several paths a row; without autograd."""
+        forked = KVCache(self.max_length)
+        forked.length = self.length
+        if self._keys is not None and self._values is not None:
+            forked._keys, forked._values = (x.repeat_interleave(paths, 0) for x in (self._keys, self._values))
+        return forked
+
     def append(self, keys: torch.Tensor, values: torch.Tensor) -> KeysValues:
         """Add (R, heads, T, features) and return everything so far."""
         begin, self.length = self.length, self.length + keys.shape[2]
@@ -82,10 +90,15 @@ class MultiHeadAttention(nn.Module):
     def cross(
         self, x: torch.Tensor, memory: KeysValues, rotation: Rotation = None, key_mask: torch.Tensor | None = None
     ) -> torch.Tensor:
-        """Attention of x (R, T, D) over the encoder's keys and values."""
+        """Attention of x (R, T, D) over the encoder's keys and values.
+
+        A row of the memory may serve several rows of x, sample paths of one token each: they look at it side by side,
+        as queries of one row, and nothing of it is copied.
+        """
         d = x.shape[-1]
-        q = self._heads(F.linear(x, self.in_proj.weight[:d], self.in_proj.bias[:d]))  # (R, heads, T, features)
-        return self._attend(rotate(q, rotation), *memory, causal=False, key_mask=key_mask)
+        queries = x.reshape(memory[0].shape[0], -1, d)
+        q = self._heads(F.linear(queries, self.in_proj.weight[:d], self.in_proj.bias[:d]))  # (R, heads, T, features)
+        return self._attend(rotate(q, rotation), *memory, causal=False, key_mask=key_mask).reshape(x.shape)
 
     def _attend(
         self, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, *, causal: bool, key_mask: torch.Tensor | None

@@ -7,7 +7,7 @@ from torch import nn
 from torch.nn import functional as F  # noqa: N812
 
 from tsformer.batch import Batch
-from tsformer.config import ModelConfig
+from tsformer.config import POSITIVE_DISTRIBUTIONS, ModelConfig
 
 # Features of one category at most; fewer levels have fewer.
 MAX_CATEGORY_FEATURES = 16
@@ -96,7 +96,9 @@ class Covariates(nn.Module):
         self.to_encoder = nn.Linear(p * steps, d, bias=False) if steps else None
         self.to_decoder = nn.Linear(p * self.known.width, d, bias=False) if self.known.width else None
         self.to_both = nn.Linear(self.static.width, d, bias=False) if self.static.width else None
-        self.path = Path(self.known.width + self.static.width, d, config.n_targets) if self.known.width else None
+        # A sum has no place where values are positive.
+        has_path = self.known.width > 0 and config.distribution not in POSITIVE_DISTRIBUTIONS
+        self.path = Path(self.known.width + self.static.width, d, config.n_targets) if has_path else None
 
     def encoder_tokens(self, batch: Batch, n: int, dtype: torch.dtype) -> torch.Tensor | None:
         """Return what to add to the n encoder tokens, (B, n, D)."""

@@ -29,13 +29,14 @@ def rollout(
     Returns
     -------
     torch.Tensor
-        Head outputs, (R, n_patches, W) or (R, n_patches, W, Q).
+        Head outputs, (R, n_patches, W), or (R, n_patches, W, K) of K quantiles or parameters.
     """
     caches = [KVCache(n_patches) for _ in model.decoder.layers]
     patch, missing = memory.start, memory.start_missing if bool(memory.start_missing.any()) else None
     outputs = []
     for i in range(n_patches):
-        output = model.head(model.decode(patch, missing, memory, first=i, caches=caches))  # (R, 1, W[, Q])
+        states = model.decode(patch, missing, memory, first=i, caches=caches)  # (R, 1, D)
+        output = model.head(states, memory.unit)  # (R, 1, W[, K])
         outputs.append(output)
         patch, missing = model.head.point(output), None
         if given is not None and keep is not None:
@@ -43,6 +44,15 @@ def rollout(
             patch = torch.where(forced, given[0][:, i : i + 1], patch)
             missing = torch.where(forced, given[1][:, i : i + 1], 0.0)
     return torch.cat(outputs, 1)
+
+
+def forced_patches(
+    model: ForecastTransformer, memory: Memory, given: torch.Tensor
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return given values (B, H, C), target units, as scaled patches, and where they are no NaN; (R, M, W) each."""
+    is_given = ~given.isnan()
+    fed = model.patching.split(memory.scale.normalise(given, is_given).to(model.dtype))
+    return fed, model.patching.split(is_given)
 
 
 def training_outputs(
@@ -62,7 +72,7 @@ def training_outputs(
     Returns
     -------
     outputs
-        (R, M, W) or (R, M, W, Q).
+        (R, M, W), or (R, M, W, K) of K quantiles or parameters.
     memory
         Of the batch; its scale restores target units.
     """
@@ -81,7 +91,7 @@ def training_outputs(
     else:
         inputs, flags = truth[:, :-1], truth_missing[:, :-1]
     states = model.decode(torch.cat([memory.start, inputs], 1), torch.cat([memory.start_missing, flags], 1), memory)
-    return model.head(states), memory
+    return model.head(states, memory.unit), memory
 
 
 @torch.no_grad()
@@ -115,7 +125,8 @@ def forecast(model: ForecastTransformer, batch: Batch, horizon: int, given: torc
     Returns
     -------
     torch.Tensor
-        (B, horizon, C), or (B, horizon, C, Q) with a quantile head; target units, float64.
+        (B, horizon, C), or (B, horizon, C, Q) with a quantile head; target units, float64. Of a distribution the
+        means, each fed with the one before; see `nn.sampling` for what they are without that assumption.
     """
     channels = batch.context.shape[2]
     with torch.inference_mode():
@@ -124,10 +135,10 @@ def forecast(model: ForecastTransformer, batch: Batch, horizon: int, given: torc
         if given is None:
             outputs = rollout(model, memory, n_patches)
         else:
-            is_given = ~given.isnan()
-            fed = model.patching.split(memory.scale.normalise(given, is_given).to(model.dtype))  # (R, M, W)
-            keep = model.patching.split(is_given)
+            fed, keep = forced_patches(model, memory, given)
             outputs = rollout(model, memory, n_patches, given=(fed, torch.zeros_like(fed)), keep=keep)
+        if model.head.is_distribution:
+            outputs = model.head.point(outputs)
         scaled = model.patching.join(outputs, channels)[:, :horizon]  # (B, horizon, C[, Q])
         if scaled.ndim == 4:
             values = memory.scale.restore(scaled.movedim(-1, 0)).movedim(0, -1)

@@ -38,6 +38,8 @@ class Memory(NamedTuple):
     """Positions (and calendar) of the decoder's tokens."""
     scale: Scale
     """Of the target: location (B, 1, C), or (B, H, C) with known covariates, and scale (B, 1, C)."""
+    unit: torch.Tensor
+    """(R, 1, W): that scale for each element of a patch, target units."""
 
 
 class ForecastTransformer(nn.Module):
@@ -51,7 +53,7 @@ class ForecastTransformer(nn.Module):
     config
         The architecture.
     loss
-        Loss of a point head: ``"mae"``, ``"mse"``, ``"huber"`` or a callable. Ignored by a quantile head.
+        Loss of a point head: ``"mae"``, ``"mse"``, ``"huber"`` or a callable. Ignored by the other heads.
 
     Examples
     --------
@@ -88,12 +90,12 @@ class ForecastTransformer(nn.Module):
             self.covariates.path.reset()
 
     def forward(self, batch: Batch) -> torch.Tensor:
-        """Teacher-forced outputs for every patch of the target: (R, M, W), or (R, M, W, Q) with quantiles."""
+        """Teacher-forced outputs of every patch of the target: (R, M, W), or (R, M, W, K), quantiles or parameters."""
         memory = self.encode(batch, -(-batch.target.shape[1] // self.config.patch_length))
         patches, missing = self.target_patches(batch, memory.scale)  # (R, M, W)
         inputs = torch.cat([memory.start, patches[:, :-1]], 1)  # (R, M, W)
         flags = torch.cat([memory.start_missing, missing[:, :-1]], 1)
-        return self.head(self.decode(inputs, flags, memory))
+        return self.head(self.decode(inputs, flags, memory), memory.unit)
 
     def encode(self, batch: Batch, n_patches: int) -> Memory:
         """Read the context; ``n_patches`` is the number of patches that will be decoded."""
@@ -124,9 +126,10 @@ class ForecastTransformer(nn.Module):
         x = self._embed(self.encoder_embedding, patches, missing, encoder_positions)  # (R, N, D)
         x = self.encoder(x, encoder_positions.rotation, key_mask)
         keys_values = self.decoder.project_memory(x, encoder_positions.rotation)
+        unit = self.patching.split(scale.scale.expand(-1, self.config.patch_length, -1)).to(self.dtype)  # (R, 1, W)
         if effect is not None:
             scale = scale._replace(loc=scale.loc + effect)
-        return Memory(keys_values, key_mask, patches[:, -1:], missing[:, -1:], decoder_positions, scale)
+        return Memory(keys_values, key_mask, patches[:, -1:], missing[:, -1:], decoder_positions, scale, unit)
 
     def decode(
         self,
@@ -140,9 +143,10 @@ class ForecastTransformer(nn.Module):
         """Return decoder states (R, T, D) of tokens first..first + T - 1, which hold ``patches`` (R, T, W).
 
         The state of token i is what the head makes patch i of the forecast from. With caches, the tokens before
-        ``first`` are remembered and only these are computed.
+        ``first`` are remembered and only these are computed. Of several sample paths a row (R x paths, 1, W), each
+        with a cache of its own, all share the memory.
         """
-        positions = memory.positions.tokens(first, first + patches.shape[1])
+        positions = memory.positions.tokens(first, first + patches.shape[1]).paths(len(patches))
         x = self._embed(self.decoder_embedding, patches, missing, positions)
         return self.decoder(x, memory.keys_values, positions.rotation, memory.key_mask, caches)
 

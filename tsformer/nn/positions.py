@@ -30,6 +30,12 @@ class Positions(NamedTuple):
         rotation = None if self.rotation is None else (self.rotation[0][begin:end], self.rotation[1][begin:end])
         return Positions(added, rotation)
 
+    def paths(self, rows: int) -> Positions:
+        """Repeat what belongs to a row for each of its sample paths, which are ``rows`` in all."""
+        if self.added is None or self.added.ndim == 2 or len(self.added) == rows:
+            return self
+        return self._replace(added=self.added.repeat_interleave(rows // len(self.added), 0))
+
 
 class PositionalEncoding(nn.Module):
     """Positions of encoder and decoder tokens on one axis.

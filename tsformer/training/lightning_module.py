@@ -10,7 +10,7 @@ import torch
 
 from tsformer.batch import Batch
 from tsformer.config import TrainingConfig
-from tsformer.losses import masked_mean
+from tsformer.losses import masked_mean, masked_sum
 from tsformer.nn.decoding import rollout, training_outputs
 from tsformer.nn.model import ForecastTransformer, Memory
 from tsformer.training.optim import build_optimizer, schedule_factor
@@ -20,7 +20,7 @@ class ForecastModule(L.LightningModule):
     """Training of a ``ForecastTransformer`` under Lightning.
 
     The loss is in units of each series' training deviation, so that every series and channel weighs the same
-    and a quiet window is not blown up to the size of a lively one.
+    and a quiet window is not blown up to the size of a lively one; under ``scaling="asinh"`` it is in scaled units.
 
     Parameters
     ----------
@@ -46,7 +46,7 @@ class ForecastModule(L.LightningModule):
             self.model, batch, teacher_forcing=self.teacher_forcing(), detach=self.config.detach_rollout
         )
         errors = self._errors_of(outputs, batch, memory)
-        loss = masked_mean(errors, batch.target_mask)
+        loss = masked_mean(errors, batch.target_mask, batch.weight)
         self._train_losses.append(loss.detach())
         # Looking at the value stops a GPU until it is there: every step is free on a CPU only.
         if (loss.device.type == "cpu" or batch_index % 50 == 0) and not torch.isfinite(loss):
@@ -66,19 +66,26 @@ class ForecastModule(L.LightningModule):
         return 1.0 if begun else self.config.teacher_forcing_ratio
 
     def validation_step(self, batch: Batch, batch_index: int) -> None:
-        """Free-running error: what a forecast would score, never the teacher-forced loss."""
-        n_patches = -(-batch.target.shape[1] // self.model.config.patch_length)
-        memory = self.model.encode(batch, n_patches)
-        errors = self._errors_of(rollout(self.model, memory, n_patches), batch, memory)
-        mask = batch.target_mask
-        self._errors.append((torch.where(mask, errors, 0.0).sum(), mask.sum()))
+        """Free-running error: what a forecast would score, never the teacher-forced loss.
+
+        Of a distribution the teacher-forced likelihood, which is that of the whole path: the product of each patch's
+        given those before it.
+        """
+        if self.model.head.is_distribution:
+            outputs, memory = training_outputs(self.model, batch, teacher_forcing=1.0, detach=True)
+        else:
+            n_patches = -(-batch.target.shape[1] // self.model.config.patch_length)
+            memory = self.model.encode(batch, n_patches)
+            outputs = rollout(self.model, memory, n_patches)
+        errors = self._errors_of(outputs, batch, memory)
+        self._errors.append(masked_sum(errors, batch.target_mask, batch.weight))
 
     def on_validation_epoch_end(self) -> None:
-        """Mean over every observed step of every validation window, whatever the batches were."""
+        """Weighted mean over every observed step of every validation window, whatever the batches were."""
         total = torch.stack([e for e, _ in self._errors]).double().sum()
         count = torch.stack([n for _, n in self._errors]).sum()
         self._errors.clear()
-        self.log("val_loss", total / count.clamp(min=1), sync_dist=True, batch_size=1)
+        self.log("val_loss", total / torch.where(count > 0, count, 1), sync_dist=True, batch_size=1)
 
     def on_train_epoch_start(self) -> None:
         """Start the clock of the epoch."""
@@ -111,10 +118,12 @@ class ForecastModule(L.LightningModule):
         return {"optimizer": optimizer, "lr_scheduler": {"scheduler": schedule, "interval": "step"}}
 
     def _errors_of(self, outputs: torch.Tensor, batch: Batch, memory: Memory) -> torch.Tensor:
-        """Error of each target step in units of the series' deviation, (B, H, C)."""
+        """Error of each target step, (B, H, C): in units of the series' deviation, or a negative log-likelihood."""
         target = batch.target
-        output = self.model.patching.join(outputs, target.shape[2])[:, : target.shape[1]]  # (B, H, C[, Q])
+        output = self.model.patching.join(outputs, target.shape[2])[:, : target.shape[1]]  # (B, H, C[, K])
         scaled = memory.scale.normalise(target, batch.target_mask).to(output.dtype)
+        if memory.scale.compressed:  # no factor turns these errors into ones of the series
+            return self.model.head.loss(output, scaled, torch.ones_like(scaled))
         unit = torch.where(batch.series_deviation > 0, batch.series_deviation, 1.0).unsqueeze(1)
         weight = (memory.scale.scale / unit).to(output.dtype)  # (B, 1, C)
-        return self.model.head.loss(output * (weight if output.ndim == 3 else weight.unsqueeze(-1)), scaled * weight)
+        return self.model.head.loss(output, scaled, weight)
