@@ -24,8 +24,8 @@ READING_ORDER = """
     nn.distributions nn.heads nn.model nn.decoding nn.sampling
     training.optim training.lightning_module training.callbacks training.trainer
     persistence smearing fitted evaluation.arrays evaluation.scoring forecaster
-    evaluation.linear evaluation.baselines evaluation.rolling evaluation.backtest evaluation.backtest_metrics
-    evaluation.benchmarks
+    evaluation.linear evaluation.baselines evaluation.naive2 evaluation.rolling evaluation.backtest
+    evaluation.backtest_metrics evaluation.benchmarks
     inspection.plotting
     cli.arguments cli.compose cli.runs cli.split cli.report cli.experiment cli.predict cli.backtest cli.main __main__
 """.split()

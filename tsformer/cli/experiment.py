@@ -17,7 +17,13 @@ from tsformer.cli.compose import Settings, read_yaml, to_yaml
 from tsformer.cli.split import Config, Split, read_future, split_rows_of
 from tsformer.config import check_bool, check_integer, quantile_pairs
 from tsformer.data.series import ROLES
-from tsformer.evaluation.benchmarks import Scores, evaluate_long_horizon, evaluate_windows, fit_baselines
+from tsformer.evaluation.benchmarks import (
+    M4Protocol,
+    evaluate_long_horizon,
+    evaluate_m4,
+    evaluate_windows,
+    fit_baselines,
+)
 from tsformer.forecaster import TransformerForecaster, load
 
 OURS = "TransformerForecaster"
@@ -149,11 +155,9 @@ def _train_on_everything(forecaster: TransformerForecaster, split: Split) -> Tra
 
 def _baselines(config: Config, split: Split) -> dict[str, Any]:
     """Return the controls, fitted on the rows before the test."""
-    season = config["data"]["season_length"]
-    look_back = 336
+    season, look_back = config["data"]["season_length"], 336
     if split.protocol is not None:
-        season = split.protocol.season_length
-        look_back = 104 if config["data"]["name"] == "illness" else 336
+        season, look_back = split.protocol.season_length, split.protocol.ridge_context
     return fit_baselines(
         split.seen,
         config["prediction_length"],
@@ -163,15 +167,17 @@ def _baselines(config: Config, split: Split) -> dict[str, Any]:
     )
 
 
-def _test(forecasters: Mapping[str, Any], config: Config, split: Split, folder: Path) -> Scores:
+def _test(forecasters: Mapping[str, Any], config: Config, split: Split, folder: Path) -> dict[str, Any]:
     """Return the scores on every test window; keep the forecasts if they are wanted."""
     file = runs.ForecastFile(folder) if config["data"]["save_forecasts"] else None
-    options: dict[str, Any] = dict(
-        progress=config["verbose"] is not False, on_forecasts=None if file is None else file.add
-    )
+    on_forecasts = None if file is None else file.add
+    options: dict[str, Any] = dict(progress=config["verbose"] is not False, on_forecasts=on_forecasts)
     is_done = False
     try:
-        if split.protocol is not None:
+        scores: dict[str, Any]
+        if isinstance(split.protocol, M4Protocol):
+            scores = evaluate_m4(forecasters, split.panel, split.protocol, on_forecasts=on_forecasts)
+        elif split.protocol is not None:
             scores = evaluate_long_horizon(forecasters, split.panel, split.protocol, **options)
         else:
             scores = evaluate_windows(
