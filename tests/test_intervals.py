@@ -181,3 +181,25 @@ def test_backtests_calibrate_before_each_cut_off(calibrated, make_panel):
     pd.testing.assert_frame_equal(result[columns][:5], again[columns][:5])
     by_hand = calibrated(5, validation_size=0.3).fit(frame[:135]).predict(level=80)
     np.testing.assert_array_equal(result[columns][5:], by_hand[columns])
+
+
+def test_intervals_stay_in_the_range_of_the_transform(calibrated):
+    values = np.random.default_rng(0).gamma(1, 1, 300) + 0.01
+    for loss in ("mae", "quantile"):
+        forecaster = calibrated(loss=loss, target_transform="box_cox", validation_size=0.4, max_steps=3).fit(values)
+        assert (forecaster.predict(level=80) >= 0).all(axis=None), loss
+
+
+def test_errors_at_rows_of_no_weight_do_not_calibrate(calibrated, make_panel):
+    frame = make_panel({"a": 5.0}).assign(w=1.0)
+    late = frame.index[-10:-6]
+    spoilt = frame.assign(y=frame.y.mask(frame.index.isin(late), 1e6), w=frame.w.mask(frame.index.isin(late), 0.0))
+    width = [
+        calibrated(1, weight_col="w", validation_size=20, max_steps=3)
+        .fit(data)
+        .predict(frame, level=50)
+        .iloc[:, -1]
+        .max()
+        for data in (frame, spoilt)
+    ]
+    assert width[1] < 100 * width[0]

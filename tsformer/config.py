@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, Literal, get_args
@@ -137,6 +138,12 @@ class ModelConfig:
             raise ValueError(
                 f"scaling={self.scaling!r} shifts the values, and loss={self.distribution!r} is about positive ones: "
                 f"leave scaling to None, or take one of {', '.join(map(repr, UNSHIFTED_SCALINGS))}"
+            )
+        if self.distribution == "student_t" and (self.target_transform is not None or self.scaling == "asinh"):
+            cause = "scaling='asinh'" if self.scaling == "asinh" else f"target_transform={self.target_transform!r}"
+            raise ValueError(
+                f"loss='student_t' with {cause} has no mean: its tails become infinitely heavy on the way back. Take "
+                f"loss='normal', or leave out one of the two"
             )
         if self.distribution in POSITIVE_DISTRIBUTIONS and self.target_transform is not None:
             raise ValueError(
@@ -283,12 +290,24 @@ class TrainingConfig:
 def check_integer(name: str, value: object, *, minimum: int) -> int:
     """Return ``value`` as an int of at least ``minimum``, or say what is wrong with it."""
     # numpy integers count; True does not.
-    if _is_bool(value) or not hasattr(value, "__index__"):
-        raise TypeError(f"{name} must be a whole number, got {value!r} of type {type(value).__name__}")
-    number = int(value.__index__())
+    try:
+        if _is_bool(value):
+            raise TypeError
+        number = operator.index(value)  # type: ignore[arg-type]
+    except TypeError:
+        shown = f"{value!r} of type " if isinstance(value, (str, float, bool)) else ""
+        raise TypeError(f"{name} must be a whole number, got {shown}{type(value).__name__}") from None
     if number < minimum:
         raise ValueError(f"{name} must be at least {minimum}, got {number}")
     return number
+
+
+def check_seed(name: str, value: object) -> int:
+    """Return ``value`` as an int that seeds random numbers, or say what is wrong with it."""
+    seed = check_integer(name, value, minimum=0)
+    if seed >= 2**64:
+        raise ValueError(f"{name} must be below 2**64, got {seed}")
+    return seed
 
 
 def check_number(

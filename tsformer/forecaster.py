@@ -24,6 +24,7 @@ from tsformer.config import (
     check_integer,
     check_number,
     check_quantiles,
+    check_seed,
 )
 from tsformer.data.frames import Restore, as_it_is, to_pandas
 from tsformer.data.frequency import season_length as usual_season_length
@@ -33,6 +34,7 @@ from tsformer.data.panel import (
     Panel,
     check_support,
     check_trainable,
+    ruled_out,
     static_frame,
     to_frame,
     to_panel,
@@ -183,7 +185,7 @@ class TransformerForecaster(BaseEstimator):
 
         Not with known covariates: the last patch of the shorter one knows nothing of the steps behind it.
         """
-        return self.known is None
+        return not self.model_.config.known_sizes if hasattr(self, "model_") else self.known is None
 
     def __init__(
         self,
@@ -482,6 +484,8 @@ class TransformerForecaster(BaseEstimator):
         limit = min(MAX_VALIDATION_WINDOWS, max(1, CALIBRATION_NUMBERS // numbers))
         # Up to the last row: the first steps of a window that the data do not hold whole count as well.
         series, cutoffs = validation_cutoffs(panel.lengths, train_end, 1, limit)
+        if panel.weight is not None:
+            panel = replace(panel, values=np.where(panel.weight[:, None] > 0, panel.values, np.nan))
         truth = rows_at(panel, series, cutoffs, horizon)
         varies = series_statistics(panel).deviation > 0  # (N, C): errors on constants have no unit
         if not (np.isfinite(truth) & varies[series, None]).any():
@@ -498,10 +502,7 @@ class TransformerForecaster(BaseEstimator):
             return int(np.random.SeedSequence().generate_state(1)[0])
         if isinstance(state, np.random.RandomState):  # scikit-learn's convention; a copy, so that it is not advanced
             return int(deepcopy(state).randint(2**31 - 1))
-        seed = check_integer("random_state", state, minimum=0)
-        if seed >= 2**64:
-            raise ValueError(f"random_state must be below 2**64, got {seed}")
-        return seed
+        return check_seed("random_state", state)
 
     def _take(self, fitted: FittedModel) -> None:
         """Show what was fitted as attributes."""
@@ -628,7 +629,7 @@ class TransformerForecaster(BaseEstimator):
         check_integer("n", n, minimum=1)
         temperature = check_number("temperature", temperature, minimum=0.0)
         top_p = check_number("top_p", top_p, above=0.0, maximum=1.0)
-        seed = self._seed() if seed is None else check_integer("seed", seed, minimum=0)
+        seed = self._seed() if seed is None else check_seed("seed", seed)
         if not self._samples_are_valid(self.model_):
             if isinstance(self.model_.head, QuantileHead):
                 raise ValueError(
@@ -670,6 +671,9 @@ class TransformerForecaster(BaseEstimator):
         history = self._history(X)
         windows = np.arange(history.n_series), history.lengths, horizon
         known = None if given is None else given_values(history, given, horizon)
+        if known is not None and ruled_out(known, self.loss).any():
+            first = known[ruled_out(known, self.loss)][0]
+            raise ValueError(f"given has values that loss={self.loss!r} rules out, the first: {first:g}")
         return _Task(history, self._with_future(history, future, horizon), windows, known, restore)
 
     def make_future(self, X: Any = None, horizon: int | None = None) -> Any:
@@ -776,9 +780,11 @@ class TransformerForecaster(BaseEstimator):
             scale = self._fitted.window_scales(panel, series, cutoffs)  # (B, 1, C)
             if given is not None:
                 scale = np.where(np.isnan(given), scale, 0.0)  # what is given has no error
+            clip = self._fitted.transform.clip
             if not self.model_.head.levels:
-                return {"": point} | {suffix: calibration.quantile(point, scale, q) for suffix, q in wanted.items()}
-            values = calibration.adjust(values, levels, scale)
+                ends = {suffix: clip(calibration.quantile(point, scale, q)) for suffix, q in wanted.items()}
+                return {"": point} | ends
+            values = clip(calibration.adjust(values, levels, scale))
         return {"": point} | {suffix: interpolate(values, levels, q) for suffix, q in wanted.items()}
 
     def _history(self, X: Any) -> Panel:
@@ -791,13 +797,21 @@ class TransformerForecaster(BaseEstimator):
         X, _ = to_pandas(X)
         if schema.layout == "array" and np.ndim(X) == 2 and not isinstance(X, pd.DataFrame):
             validate_data(self, X, reset=False, skip_check_array=True)  # scikit-learn's words for a wrong width
-        return to_panel(X, schema=schema, static=self._static_of(X))
+        panel = to_panel(X, schema=schema, static=self._static_of(X))
+        check_support(panel, self.loss)
+        return panel
 
     def _static_of(self, X: Any) -> Any:
         """Return a frame of the static covariates where ``X`` has no columns of them; None where it has."""
         names = {covariate.name for covariate in self._fitted.schema.of_role("static")}
-        if names <= set(getattr(X, "columns", ())):
+        missing = sorted(map(repr, names - set(getattr(X, "columns", ()))))
+        if not missing:
             return None
+        if len(missing) < len(names):
+            raise ValueError(
+                f"X has some of the static covariates, and not {', '.join(missing)}: give all of their columns, or "
+                f"none to take the values of the fit"
+            )
         if hasattr(self.static, "columns"):
             return self.static
         return None if self._fitted.tail is None else static_frame(self._fitted.tail)

@@ -282,3 +282,18 @@ def test_covariates_of_a_file(folder, run):
     assert forecast.ds.tolist() == days[120:125].tolist() and np.isfinite(forecast.sold).all()
     status, out, err = run("predict", "run=out", "output_dir=ahead")
     assert status == 1 and "data.future" in err
+
+
+def test_what_the_future_lacks_is_said_before_the_training(folder, run):
+    days = pd.date_range("2024-01-01", periods=60)
+    pd.DataFrame({"day": days, "sold": np.arange(60.0), "price": 2.0}).to_csv("shop.csv", index=False)
+    pd.DataFrame({"day": days[-2:] + pd.Timedelta(days=2), "price": 2.0}).to_csv("short.csv", index=False)
+    common = ["fit", "data.path=shop.csv", "data.targets=sold", "prediction_length=5", "output_dir=out"]
+    for given, said in [
+        (["data.known=price", "data.future=nope.csv"], "no such file"),
+        (["data.known=price", "data.future=short.csv"], "3 days missing"),
+        (["data.future=short.csv"], "name its columns with data.known"),
+    ]:
+        status, out, err = run(*common, *given)
+        assert status == 1 and said in err and "epoch" not in out
+    assert not (folder / "out").exists()

@@ -16,6 +16,7 @@ from tsformer.cli import report, runs
 from tsformer.cli.compose import Settings, read_yaml, to_yaml
 from tsformer.cli.split import Config, Split, read_future, split_rows_of
 from tsformer.config import check_bool, check_integer, quantile_pairs
+from tsformer.data.future import with_future
 from tsformer.data.series import ROLES
 from tsformer.evaluation.benchmarks import (
     M4Protocol,
@@ -36,6 +37,9 @@ def fit(settings: Settings) -> None:
         raise ValueError("run= and seeds= are for evaluate: fit trains one model, with seed=")
     check_bool("refit", config["refit"])
     split = split_rows_of(config)
+    future = read_future(config)
+    if future is not None:  # what it lacks is said before the training
+        with_future(split.panel, future, config["prediction_length"])
     print(report.describe_data(config["data"], split))
     with runs.run_folder(config["output_dir"], settings.command) as folder:
         forecaster, seconds = _train(config, split, config["seed"])
@@ -46,8 +50,8 @@ def fit(settings: Settings) -> None:
         if config["refit"]:
             forecaster = _train_on_everything(forecaster, split)
             _save(forecaster, config, folder)
-        if config["data"]["known"] is None or config["data"]["future"] is not None:
-            write_forecast(forecaster, split.frame, config["prediction_length"], folder, read_future(config))
+        if config["data"]["known"] is None or future is not None:
+            write_forecast(forecaster, split.frame, config["prediction_length"], folder, future)
         else:
             print(f"No {runs.FORECAST}: it needs the known covariates of the steps to come, data.future=FILE")
         print(f"Run folder: {folder}")

@@ -100,6 +100,15 @@ def _channel_statistics(
     return mean, deviation
 
 
+def last_observed(panel: Panel) -> np.ndarray:
+    """Return the last observed value of each series and channel, (N, C); NaN where there is none."""
+    rows, channels = np.nonzero(~np.isnan(panel.values))
+    series = np.searchsorted(panel.indptr, rows, side="right") - 1
+    last = np.full((panel.n_series, panel.n_channels), np.nan)
+    last[series, channels] = panel.values[rows, channels]  # of several, numpy keeps the last
+    return last
+
+
 def training_runs(lengths: np.ndarray, context_length: int, horizon: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return the windows to train on, as runs of consecutive cut-offs: small, however many windows there are.
 
@@ -288,18 +297,22 @@ class Windows:
         values.masked_fill_(~mask, 0.0)
         context = self.context_length
         chosen = torch.from_numpy(series)
+        target_mask, weight = mask[:, context:], None
+        if self._weight is not None:
+            weight = self._weight[rows[:, context:]].float()  # (B, H, 1)
+            target_mask = target_mask & (weight > 0)
         return Batch(
             context=values[:, :context],
             context_mask=mask[:, :context],
             target=values[:, context:],
-            target_mask=mask[:, context:],
+            target_mask=target_mask,
             series_mean=self._mean[chosen],
             series_deviation=self._deviation[chosen],
             calendar=self._calendar(series, cutoffs) if self.calendar_fields else None,
             known=self._gather("known", rows, inside),
             observed=self._gather("observed", rows[:, :context], inside[:, :context]),
             static=self._gather("static", chosen),
-            weight=None if self._weight is None else self._weight[rows[:, context:]].float(),
+            weight=weight,
         )
 
     def _calendar(self, series: np.ndarray, cutoffs: np.ndarray) -> torch.Tensor:
