@@ -201,6 +201,9 @@ class TrainingConfig:
         Last part of the rows by time, as a share or a number of steps; 0: no validation.
     calibrate
         Give intervals their coverage by the errors on the validation rows (conformal prediction).
+    blend
+        Forecast by a convex combination of the network, an autoregressive linear map and the last season, with weights
+        from the validation rows. Not for distributions.
     max_steps_per_epoch
         An epoch is one pass over all windows, at most this many batches; in small data several passes, 50 batches.
     patience
@@ -218,6 +221,7 @@ class TrainingConfig:
     quantiles: tuple[float, ...] = DEFAULT_QUANTILES
     validation_size: float | int = 0.1
     calibrate: bool = False
+    blend: bool = True
     batch_size: int = 64
     max_steps_per_epoch: int = 250
     max_epochs: int = 10
@@ -247,6 +251,7 @@ class TrainingConfig:
         check_number("teacher_forcing_share", self.teacher_forcing_share, minimum=0.0, maximum=1.0)
         check_bool("detach_rollout", self.detach_rollout)
         check_bool("calibrate", self.calibrate)
+        check_bool("blend", self.blend)
         check_number("learning_rate", self.learning_rate, above=0.0)
         check_number("weight_decay", self.weight_decay, minimum=0.0)
         for name in ("validation_size", "warmup"):

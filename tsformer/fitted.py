@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 import torch
 
+from tsformer.blend import Blend
 from tsformer.calibration import ConformalCalibration
 from tsformer.config import ModelConfig
 from tsformer.data.panel import Panel, Schema
@@ -78,6 +79,8 @@ class FittedModel:
         Statistics in those; None: the units are the same.
     errors
         (K, H, C) past errors that means are smeared over (`smearing`); None: forecasts are quantiles.
+    blend
+        Closed-form forecasts and their weights beside the network; None: the network alone.
     """
 
     network: ForecastTransformer
@@ -91,6 +94,7 @@ class FittedModel:
     transform: TargetTransform = TargetTransform()
     transformed: SeriesStatistics | None = None
     errors: np.ndarray | None = None
+    blend: Blend | None = None
 
     @property
     def levels(self) -> tuple[float, ...]:
@@ -144,7 +148,11 @@ class FittedModel:
         for begin in range(0, len(series), size):
             index = np.arange(begin, min(begin + size, len(series)))
             batch = windows.batch(index).to(device)
-            values = forecast(network, batch, horizon, self._forced(given, index, device))
+            forced = self._forced(given, index, device)
+            if self.blend is None:
+                values = forecast(network, batch, horizon, forced)
+            else:
+                values = self.blend.forecast(network, batch, horizon, forced)
             if self.errors is not None:
                 mean = smeared_mean(values, batch, network.scaler(batch), self.errors, self.transform.inverse)
                 out[index] = mean[..., None]
@@ -347,6 +355,9 @@ class FittedModel:
             tensors["transformed.deviation"] = torch.from_numpy(self.transformed.deviation)
         if self.errors is not None:
             tensors["errors"] = torch.from_numpy(self.errors)
+        if self.blend is not None:
+            arrays = self.blend.to_arrays()
+            tensors |= {f"blend.{name}": torch.from_numpy(array) for name, array in arrays.items()}
         metadata: dict[str, Any] = {
             "about": about,
             "config": {field.name: getattr(config, field.name) for field in fields(config)},
@@ -389,11 +400,7 @@ class FittedModel:
             tail = Panel(start=start, ids=ids, schema=schema, **kept)
         statistics = SeriesStatistics(tensors["statistics.mean"].numpy(), tensors["statistics.deviation"].numpy())
         scales = CovariateScales(*(tensors[f"scales.{role}"].numpy() for role in CovariateScales._fields))
-        arrays = {
-            name.removeprefix("calibration."): t.numpy()
-            for name, t in tensors.items()
-            if name.startswith("calibration.")
-        }
+        arrays, blend = _arrays_of("calibration", tensors), _arrays_of("blend", tensors)
         transform, transformed = TargetTransform(), None
         if config.target_transform is not None:
             transform = TargetTransform(config.target_transform, tensors["transform.powers"].numpy())
@@ -412,8 +419,14 @@ class FittedModel:
             transform=transform,
             transformed=transformed,
             errors=tensors["errors"].numpy() if "errors" in tensors else None,
+            blend=Blend.from_arrays(blend) if blend else None,
         )
         return fitted, metadata["about"]
+
+
+def _arrays_of(part: str, tensors: dict[str, torch.Tensor]) -> dict[str, np.ndarray]:
+    """Return the tensors of one part of a file, by their names in it."""
+    return {name.removeprefix(f"{part}."): t.numpy() for name, t in tensors.items() if name.startswith(f"{part}.")}
 
 
 def _check_numbers(values: np.ndarray, panel: Panel, series: np.ndarray) -> None:

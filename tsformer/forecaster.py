@@ -16,6 +16,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from tsformer import __version__
+from tsformer.blend import Blend, fit_blend
 from tsformer.config import (
     DEFAULT_QUANTILES,
     DISTRIBUTIONS,
@@ -58,6 +59,8 @@ from tsformer.smearing import past_errors
 MAX_VALIDATION_WINDOWS = 1000
 # Forecast values that calibration holds at a time, half a gigabyte: very wide data are calibrated on fewer windows.
 CALIBRATION_NUMBERS = 2**26
+# Values of windows that the blend is weighed on.
+BLEND_NUMBERS = 2**22
 
 
 class _Task(NamedTuple):
@@ -133,6 +136,10 @@ class TransformerForecaster(BaseEstimator):
     calibrate
         Give intervals their coverage by the errors on those rows (conformal prediction): a point forecast gets
         intervals, those of ``loss="quantile"`` are corrected.
+    blend
+        Forecast by a convex combination of the network, an autoregressive linear map and the last season: closed forms
+        from the training rows, weights (``blend_``) from the validation rows. False, or no such rows: the network
+        alone; so are distributions, and quantiles that `sample` can draw from.
     batch_size, max_steps_per_epoch, max_epochs, max_steps, max_time, patience
         Extent of the training; ``max_time`` in seconds. ``max_steps`` takes the place of ``max_epochs``.
     optimizer, learning_rate, weight_decay, schedule, warmup, gradient_clip_val, accumulate_grad_batches
@@ -159,6 +166,8 @@ class TransformerForecaster(BaseEstimator):
         Channel names.
     model_ : ForecastTransformer
         The network, in evaluation mode.
+    blend_ : dict
+        How much of the forecast is ``"network"``, ``"linear"`` and ``"seasonal"``, of sum 1.
     history_ : DataFrame
         Losses, one row an epoch, in units of each series' training deviation; of a distribution the mean negative
         log-likelihood in scaled units.
@@ -226,6 +235,7 @@ class TransformerForecaster(BaseEstimator):
         quantiles: Sequence[float] = DEFAULT_QUANTILES,
         validation_size: float | int = 0.1,
         calibrate: bool = False,
+        blend: bool = True,
         batch_size: int = 64,
         max_steps_per_epoch: int = 250,
         max_epochs: int = 10,
@@ -285,6 +295,7 @@ class TransformerForecaster(BaseEstimator):
         self.quantiles = quantiles
         self.validation_size = validation_size
         self.calibrate = calibrate
+        self.blend = blend
         self.batch_size = batch_size
         self.max_steps_per_epoch = max_steps_per_epoch
         self.max_epochs = max_epochs
@@ -416,8 +427,10 @@ class TransformerForecaster(BaseEstimator):
         tail = panel.tail(config.context_length)
         fitted = FittedModel(model, panel.schema, panel.ids, statistics, scales, fields_, tail)
         fitted = replace(fitted, transform=transform, transformed=transformed)
+        if training_config.blend and unseen is not None and not self._samples_are_valid(model):
+            fitted = replace(fitted, blend=self._fit_blend(model, training_rows, unseen, train_end))
         if training_config.loss == "mse" and (transformed is not None or config.scaling == "asinh"):
-            fitted = replace(fitted, errors=past_errors(model, unseen or windows, limit))
+            fitted = replace(fitted, errors=past_errors(model, unseen or windows, limit, fitted.blend))
         if errors_of is not None:
             fitted = fitted.calibrated(panel, *errors_of, device=self._device())
         self._take(fitted)
@@ -475,6 +488,31 @@ class TransformerForecaster(BaseEstimator):
         )
         return ModelConfig(**chosen)
 
+    def _fit_blend(
+        self, model: ForecastTransformer, training_rows: Panel, unseen: Windows, train_end: np.ndarray
+    ) -> Blend | None:
+        """Return the blend of a trained network, by windows of the whole horizon on the validation rows."""
+        config, panel = model.config, unseen.panel
+        cut: dict[str, Any] = dict(
+            context_length=config.context_length,
+            statistics=unseen.statistics,
+            calendar_fields=unseen.calendar_fields,
+            scales=unseen.scales,
+        )
+        horizon = self.prediction_length
+        limit = max(1, BLEND_NUMBERS // ((config.context_length + horizon) * panel.n_channels))
+        # Up to the last row: the first steps of a window that the data do not hold whole count as well.
+        held_out = validation_cutoffs(panel.lengths, train_end, 1, min(MAX_VALIDATION_WINDOWS, limit))
+        runs = training_runs(train_end, config.context_length, config.patch_length)
+        return fit_blend(
+            model,
+            Windows(training_rows, *runs, horizon=config.patch_length, **cut),
+            Windows(panel, *held_out, horizon=horizon, **cut),
+            usual_season=config.season_length,
+            is_squared=self.loss == "mse",
+            batch_size=batch_limit(config, panel.n_channels),
+        )
+
     def _calibration_windows(
         self, panel: Panel, train_end: np.ndarray, training: TrainingConfig
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -513,6 +551,7 @@ class TransformerForecaster(BaseEstimator):
         self.context_length_, self.patch_length_ = config.context_length, config.patch_length
         self.season_length_, self.scaling_ = config.season_length, config.scaling
         self.freq_, self.targets_ = fitted.schema.freq, fitted.schema.targets
+        self.blend_ = {"network": 1.0} if fitted.blend is None else fitted.blend.shares
         self.n_features_in_ = len(fitted.schema.targets)
 
     # ------------------------------------------------------------------ forecasting

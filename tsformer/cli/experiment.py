@@ -153,7 +153,8 @@ def _train_on_everything(forecaster: TransformerForecaster, split: Split) -> Tra
     print(f"Training again on all rows, {steps} steps")
     again.fit_panel(split.panel)
     # No rows are left to measure errors on: those of the first model stand for those of the second.
-    again._fitted = replace(again._fitted, calibration=forecaster._fitted.calibration)
+    first = forecaster._fitted
+    again._take(replace(again._fitted, calibration=first.calibration, blend=first.blend))
     return again
 
 

@@ -42,6 +42,8 @@ def describe_training(forecaster: TransformerForecaster, seconds: float) -> str:
     best = best_epoch(forecaster)
     if "val_loss" in best:
         text += f"; best validation loss {best['val_loss']:.4f} after epoch {int(best['epoch']) + 1}"
+    if len(forecaster.blend_) > 1:
+        text += "\nForecast: " + ", ".join(f"{share:.0%} {name}" for name, share in forecaster.blend_.items())
     return text
 
 

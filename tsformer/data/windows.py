@@ -257,6 +257,7 @@ class Windows:
         self.ends = np.cumsum(counts)
         self.context_length, self.horizon = context_length, horizon
         self.calendar_fields = tuple(calendar_fields)
+        self.statistics, self.scales = statistics, scales
         if not self.ends.size or not self.ends[-1]:
             raise ValueError(
                 f"no window: the longest series has {panel.lengths.max(initial=0)} rows. Training needs two or more, "

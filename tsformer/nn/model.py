@@ -101,7 +101,7 @@ class ForecastTransformer(nn.Module):
     def encode(self, batch: Batch, n_patches: int) -> Memory:
         """Read the context; ``n_patches`` is the number of patches that will be decoded."""
         channels = batch.context.shape[2]
-        batch, effect = self._without_effect(batch)
+        batch, effect = self.without_effect(batch)
         scale = self.scaler(batch)
         values = scale.normalise(batch.context, batch.context_mask).to(self.dtype)  # (B, L, C)
         patches = self.patching.split(values, pad_left=True)  # (R, N, W)
@@ -173,7 +173,7 @@ class ForecastTransformer(nn.Module):
         x = embedding(patches, missing)
         return self.dropout(x if positions.added is None else x + positions.added)
 
-    def _without_effect(self, batch: Batch) -> tuple[Batch, torch.Tensor | None]:
+    def without_effect(self, batch: Batch) -> tuple[Batch, torch.Tensor | None]:
         """Return the batch less the effect of known covariates on its context, and that on its target (B, H, C)."""
         effect = None if self.covariates is None else self.covariates.effect(batch, self.dtype)
         if effect is None:
