@@ -165,3 +165,26 @@ def test_holidays_need_the_calendar():
     model = TransformerForecaster(8, holidays="DE", timestamp_encoding="calendar", **OPTIONS, max_steps=2)
     model.fit(sales(2)[["unique_id", "ds", "y"]])
     assert model._fitted.calendar_fields[-1] == "holiday:DE"
+
+
+@pytest.mark.parametrize("loss", ["mse", "quantile", "normal", "log_normal"])
+def test_every_head_goes_with_covariates(loss):
+    model = TransformerForecaster(8, loss=loss, **NAMES, **OPTIONS, max_steps=5, scaling=None).fit(sales(4))
+    future = plan(model)
+    forecast = model.predict(future=future, level=80 if loss in ("quantile", "normal", "log_normal") else None)
+    assert np.isfinite(forecast.drop(columns=["unique_id", "ds"])).all(axis=None)
+    if loss in ("normal", "log_normal"):
+        paths = model.sample(5, future=future)
+        assert paths.shape == (32, 7) and np.isfinite(paths.iloc[:, 2:]).all(axis=None)
+        with pytest.raises(ValueError, match="needs the known covariates"):
+            model.sample(5)
+
+
+def test_covariates_go_with_transforms_calibration_and_weights(tmp_path):
+    df = sales(6).assign(w=1.0)
+    options = OPTIONS | dict(max_steps=10, target_transform="log1p", calibrate=True, weight_col="w")
+    model = TransformerForecaster(8, **NAMES, **options).fit(df)
+    future = plan(model)
+    forecast = model.predict(future=future, level=80)
+    assert np.isfinite(forecast.iloc[:, 2:]).all(axis=None)
+    assert tsformer.load(model.save(tmp_path / "model")).predict(future=future, level=80).equals(forecast)

@@ -141,7 +141,7 @@ def test_calibration_is_refused_before_training(calibrated, make_panel):
 
 def test_intervals_that_there_are_not(small, calibrated, make_panel):
     frame = make_panel({"a": 5.0})
-    with pytest.raises(ValueError, match="calibrate=True or loss='quantile'"):
+    with pytest.raises(ValueError, match="calibrate=True, loss='quantile' or a distribution"):
         small().fit(frame).predict(level=80)
     few = calibrated(1, validation_size=5).fit(frame)
     with pytest.raises(ValueError, match="95 % interval needs more validation errors .* the widest is 83 %"):
@@ -154,6 +154,11 @@ def test_intervals_that_there_are_not(small, calibrated, make_panel):
 def test_true_is_no_level(calibrated, make_panel, level):
     with pytest.raises(TypeError, match="level must be a number"):
         calibrated().fit(make_panel({"a": 5.0})).predict(level=level)
+
+
+def test_distributions_have_intervals_of_their_own(small, make_panel):
+    with pytest.raises(ValueError, match="calibrate=True is for point and quantile losses"):
+        small(loss="normal", calibrate=True).fit(make_panel({"a": 5.0}))
 
 
 def test_targets_named_like_intervals(calibrated, wave):

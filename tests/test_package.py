@@ -20,8 +20,8 @@ READING_ORDER = """
     config resolve batch losses metrics intervals ridge calibration
     data.frequency data.columns data.axis data.frames data.layout data.covariates data.series data.panel data.future
     data.time_features data.transforms data.windows data.loaders data.datasets
-    nn.scaling nn.positions nn.embedding nn.covariates nn.attention nn.encoder nn.decoder nn.distributions nn.heads
-    nn.model nn.decoding nn.sampling
+    nn.scaling nn.positions nn.embedding nn.covariates nn.attention nn.dropout nn.encoder nn.decoder
+    nn.distributions nn.heads nn.model nn.decoding nn.sampling
     training.optim training.lightning_module training.callbacks training.trainer
     persistence smearing fitted evaluation.arrays evaluation.scoring forecaster
     evaluation.linear evaluation.baselines evaluation.naive2 evaluation.rolling evaluation.backtest

@@ -263,6 +263,11 @@ class TrainingConfig:
                 f"patience={self.patience} stops training on the validation error, but validation_size=0 leaves "
                 f"no rows to measure it on: set validation_size (0.1, say), or patience=None to train to the end"
             )
+        if self.calibrate and self.loss in DISTRIBUTIONS:
+            raise ValueError(
+                f"calibrate=True is for point and quantile losses: the intervals of loss={self.loss!r} are those of "
+                f"its sample paths. Leave it out, or take loss='quantile'"
+            )
         if self.calibrate and not self.validation_size:
             raise ValueError(
                 "calibrate=True measures errors on the validation rows, and validation_size=0 leaves none: "

@@ -139,7 +139,7 @@ class FittedModel:
             )
         windows = self._windows(panel, series, cutoffs, horizon)
         size = batch_size or batch_limit(self.network.config, panel.n_channels)
-        network = self.network.to(device)
+        network = self._network_on(device)
         out = np.empty((len(series), horizon, panel.n_channels, len(self.levels)))
         for begin in range(0, len(series), size):
             index = np.arange(begin, min(begin + size, len(series)))
@@ -175,7 +175,7 @@ class FittedModel:
         windows, seeds = self._windows(panel, series, cutoffs, horizon), _seeds(panel, series, cutoffs, 0)
         n_paths = SUMMARY_PATHS if horizon > config.patch_length else 1
         size = batch_size or paths_limit(config, panel.n_channels, horizon, n_paths)
-        network = self.network.to(device)
+        network = self._network_on(device)
         out = np.empty((len(series), horizon, panel.n_channels, 1 + len(levels)))
         for begin in range(0, len(series), size):
             index = np.arange(begin, min(begin + size, len(series)))
@@ -227,7 +227,7 @@ class FittedModel:
         windows, seeds = self._windows(panel, series, cutoffs, horizon), _seeds(panel, series, cutoffs, seed)
         size = paths_limit(self.network.config, panel.n_channels, horizon, n)
         size = min(batch_size or size, size)
-        network = self.network.to(device)
+        network = self._network_on(device)
         out = np.empty((len(series), horizon, panel.n_channels, n)).transpose(0, 3, 1, 2)
         for begin in range(0, len(series), size):
             index = np.arange(begin, min(begin + size, len(series)))
@@ -244,6 +244,12 @@ class FittedModel:
     def _forced(self, given: np.ndarray | None, index: np.ndarray, device: torch.device | str) -> torch.Tensor | None:
         """Return the given values of windows in the units of the network."""
         return None if given is None else torch.from_numpy(self.transform.forward(given[index])).to(device)
+
+    def _network_on(self, device: torch.device | str) -> ForecastTransformer:
+        """Return the network, moved where it is not there yet: asking each weight costs a tenth of a small forecast."""
+        if self.network.device != torch.device(device):
+            self.network.to(device)
+        return self.network
 
     def _windows(self, panel: Panel, series: np.ndarray, cutoffs: np.ndarray, horizon: int) -> Windows:
         """Return windows to forecast, or say that learned positions do not reach that far."""

@@ -354,12 +354,13 @@ class TransformerForecaster(BaseEstimator):
         # 2. Rows for training and validation; every scale from the former alone.
         train_end = split_rows(panel.lengths, training_config.validation_size)
         check_weighted(panel, train_end)
-        statistics = series_statistics(panel, train_end)
+        training_rows = panel.rows(0, train_end)
+        statistics, scales = series_statistics(training_rows), covariate_scales(training_rows)
         transform = TargetTransform.fit(config.target_transform, panel, train_end, statistics.mean)
-        seen = transform.apply(panel)  # from here on, data are in the units of the network
-        transformed = None if seen is panel else series_statistics(seen, train_end)
-        training_rows = seen.rows(0, train_end)
-        scales = covariate_scales(training_rows)
+        seen, transformed = transform.apply(panel), None  # from here on, data are in the units of the network
+        if seen is not panel:
+            training_rows = transform.apply(training_rows)
+            transformed = series_statistics(training_rows)
         runs = training_runs(train_end, config.context_length, lengths.rollout_length)
         if not len(runs[0]):
             raise ValueError(

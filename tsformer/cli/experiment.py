@@ -208,7 +208,8 @@ def write_forecast(
     """Forecast from the last row of a history, with intervals where the model has them; draw it, too."""
     from tsformer.inspection.plotting import plot_forecast  # matplotlib: a second that nothing before needs
 
-    levels = interval_levels(forecaster.model_.head.levels, forecaster._fitted.calibration)
+    head = forecaster.model_.head
+    levels = [80, 95] if head.is_distribution else interval_levels(head.levels, forecaster._fitted.calibration)
     forecast = forecaster.predict(history, horizon, level=levels, future=future)
     runs.write(folder / runs.FORECAST, lambda path: forecast.to_csv(path, index=False))
     figure = plot_forecast(history, forecast, targets=forecaster.targets_)

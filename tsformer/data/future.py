@@ -323,4 +323,5 @@ def _lengthened(panel: Panel, horizon: int) -> Panel:
         indptr=panel.indptr + np.arange(panel.n_series + 1) * horizon,
         known=spread(panel.known),
         observed=spread(panel.observed),
+        weight=None,  # of what is learned, not of what is forecast
     )

@@ -13,6 +13,7 @@ from tsformer.config import ModelConfig
 from tsformer.nn.attention import KeysValues, KVCache
 from tsformer.nn.covariates import Covariates
 from tsformer.nn.decoder import Decoder
+from tsformer.nn.dropout import Dropout
 from tsformer.nn.embedding import PatchEmbedding, Patching
 from tsformer.nn.encoder import Encoder
 from tsformer.nn.heads import build_head
@@ -81,7 +82,7 @@ class ForecastTransformer(nn.Module):
         self.calendar = CalendarEmbedding(config.calendar_sizes, config.d_model) if config.calendar_sizes else None
         has_covariates = config.known_sizes or config.observed_sizes or config.static_sizes
         self.covariates = Covariates(config) if has_covariates else None
-        self.dropout = nn.Dropout(config.dropout)
+        self.dropout = Dropout(config.dropout)
         self.encoder = Encoder(config)
         self.decoder = Decoder(config)
         self.head = build_head(config, loss)
@@ -160,6 +161,11 @@ class ForecastTransformer(nn.Module):
     def dtype(self) -> torch.dtype:
         """The dtype that the network computes in."""
         return self.encoder_embedding.values.weight.dtype
+
+    @property
+    def device(self) -> torch.device:
+        """Where the weights are."""
+        return self.encoder_embedding.values.weight.device
 
     def _embed(
         self, embedding: PatchEmbedding, patches: torch.Tensor, missing: torch.Tensor | None, positions: Positions

@@ -171,7 +171,8 @@ def fit_copula(model: ForecastTransformer, batches: Iterable[Batch]) -> None:
 
 def _sampling_head(model: ForecastTransformer) -> QuantileHead | DistributionHead:
     """Return the head of a model that can sample."""
-    assert not isinstance(model.head, PointHead)
+    if isinstance(model.head, PointHead):
+        raise TypeError("a point head has no distribution to sample from")
     return model.head
 
 
