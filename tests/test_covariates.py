@@ -165,3 +165,55 @@ def test_holidays_need_the_calendar():
     model = TransformerForecaster(8, holidays="DE", timestamp_encoding="calendar", **OPTIONS, max_steps=2)
     model.fit(sales(2)[["unique_id", "ds", "y"]])
     assert model._fitted.calendar_fields[-1] == "holiday:DE"
+
+
+@pytest.mark.parametrize("loss", ["mse", "quantile", "normal", "log_normal"])
+def test_every_head_goes_with_covariates(loss):
+    model = TransformerForecaster(8, loss=loss, **NAMES, **OPTIONS, max_steps=5, scaling=None).fit(sales(4))
+    future = plan(model)
+    forecast = model.predict(future=future, level=80 if loss in ("quantile", "normal", "log_normal") else None)
+    assert np.isfinite(forecast.drop(columns=["unique_id", "ds"])).all(axis=None)
+    if loss in ("normal", "log_normal"):
+        paths = model.sample(5, future=future)
+        assert paths.shape == (32, 7) and np.isfinite(paths.iloc[:, 2:]).all(axis=None)
+        with pytest.raises(ValueError, match="needs the known covariates"):
+            model.sample(5)
+
+
+def test_covariates_go_with_transforms_calibration_and_weights(tmp_path):
+    df = sales(6).assign(w=1.0)
+    options = OPTIONS | dict(max_steps=10, target_transform="log1p", calibrate=True, weight_col="w")
+    model = TransformerForecaster(8, **NAMES, **options).fit(df)
+    future = plan(model)
+    forecast = model.predict(future=future, level=80)
+    assert np.isfinite(forecast.iloc[:, 2:]).all(axis=None)
+    assert tsformer.load(model.save(tmp_path / "model")).predict(future=future, level=80).equals(forecast)
+
+
+def test_a_new_series_follows_its_price_from_one_row_on(fitted):
+    for n in (1, 5):
+        new = pd.DataFrame({"unique_id": "new", "ds": pd.date_range("2024-01-01", periods=n), "y": 40.0, "price": 3.0})
+        new = new.assign(promotion="none", visits=0.0, kind="a")
+        future = fitted.make_future(new).assign(promotion="none")
+        low, high = (fitted.predict(new, future=future.assign(price=price)).iloc[:, 2] for price in (4.0, 2.0))
+        assert (high - low > 15).all(), n  # 40 in the series of training
+        assert low.between(0, 45).all() and high.between(35, 80).all()
+
+
+def test_static_columns_come_together(fitted):
+    model = TransformerForecaster(8, static=["kind", "size"], **OPTIONS, max_steps=1)
+    df = sales(4).assign(size=1.0)[["unique_id", "ds", "y", "kind", "size"]]
+    model.fit(df)
+    with pytest.raises(ValueError, match="X has some of the static covariates, and not 'kind'"):
+        model.predict(df.drop(columns="kind"))
+
+
+def test_a_forecast_that_is_no_number_is_an_error(fitted):
+    with pytest.raises(ValueError, match="the forecast of id 's00' is not a finite number: a known covariate"):
+        fitted.predict(future=plan(fitted, price=1e30))
+
+
+@pytest.mark.parametrize("known", [3.5, {"price": 1}, pd.DataFrame({"price": [1.0]})])
+def test_names_of_covariates_are_a_list(known):
+    with pytest.raises(TypeError, match="known must name columns: a name or a list of names"):
+        TransformerForecaster(8, known=known, **OPTIONS).fit(sales(2))

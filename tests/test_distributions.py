@@ -306,3 +306,24 @@ def test_a_constant_series_has_no_spread(small):
     forecaster = small(loss="normal").fit(np.full(100, 7.0))
     assert (forecaster.sample(5, horizon=20) == 7.0).all(axis=None)
     assert (small(loss="negative_binomial").fit(np.zeros(100)).sample(5, horizon=20) == 0.0).all(axis=None)
+
+
+def test_histories_and_given_values_are_held_to_the_distribution(small):
+    counts = np.random.default_rng(0).poisson(3, 80).astype(float)
+    forecaster = small(7, loss="negative_binomial").fit(counts)
+    with pytest.raises(ValueError, match="loss='negative_binomial': 29 values are no counts"):
+        forecaster.predict(-np.arange(30.0))
+    given = pd.DataFrame({"y": [-5.5]}, index=[80])
+    with pytest.raises(ValueError, match="given has values that loss='negative_binomial' rules out, the first: -5.5"):
+        forecaster.predict(given=given)
+
+
+def test_odd_arguments_of_sample(small, wave):
+    forecaster = small(7, loss="normal").fit(wave(80))
+    with pytest.raises(ValueError, match="seed must be below"):
+        forecaster.sample(3, seed=2**70)
+    for n in (np.ones(30), pd.DataFrame({"y": [1.0]})):
+        with pytest.raises(TypeError, match="n must be a whole number, got"):
+            forecaster.sample(n)
+    with pytest.raises(ValueError, match="is not a finite number"):
+        small(7, loss="log_normal").fit(wave(80)).sample(3, temperature=1e6)

@@ -141,7 +141,7 @@ def test_calibration_is_refused_before_training(calibrated, make_panel):
 
 def test_intervals_that_there_are_not(small, calibrated, make_panel):
     frame = make_panel({"a": 5.0})
-    with pytest.raises(ValueError, match="calibrate=True or loss='quantile'"):
+    with pytest.raises(ValueError, match="calibrate=True, loss='quantile' or a distribution"):
         small().fit(frame).predict(level=80)
     few = calibrated(1, validation_size=5).fit(frame)
     with pytest.raises(ValueError, match="95 % interval needs more validation errors .* the widest is 83 %"):
@@ -154,6 +154,11 @@ def test_intervals_that_there_are_not(small, calibrated, make_panel):
 def test_true_is_no_level(calibrated, make_panel, level):
     with pytest.raises(TypeError, match="level must be a number"):
         calibrated().fit(make_panel({"a": 5.0})).predict(level=level)
+
+
+def test_distributions_have_intervals_of_their_own(small, make_panel):
+    with pytest.raises(ValueError, match="calibrate=True is for point and quantile losses"):
+        small(loss="normal", calibrate=True).fit(make_panel({"a": 5.0}))
 
 
 def test_targets_named_like_intervals(calibrated, wave):
@@ -176,3 +181,25 @@ def test_backtests_calibrate_before_each_cut_off(calibrated, make_panel):
     pd.testing.assert_frame_equal(result[columns][:5], again[columns][:5])
     by_hand = calibrated(5, validation_size=0.3).fit(frame[:135]).predict(level=80)
     np.testing.assert_array_equal(result[columns][5:], by_hand[columns])
+
+
+def test_intervals_stay_in_the_range_of_the_transform(calibrated):
+    values = np.random.default_rng(0).gamma(1, 1, 300) + 0.01
+    for loss in ("mae", "quantile"):
+        forecaster = calibrated(loss=loss, target_transform="box_cox", validation_size=0.4, max_steps=3).fit(values)
+        assert (forecaster.predict(level=80) >= 0).all(axis=None), loss
+
+
+def test_errors_at_rows_of_no_weight_do_not_calibrate(calibrated, make_panel):
+    frame = make_panel({"a": 5.0}).assign(w=1.0)
+    late = frame.index[-10:-6]
+    spoilt = frame.assign(y=frame.y.mask(frame.index.isin(late), 1e6), w=frame.w.mask(frame.index.isin(late), 0.0))
+    width = [
+        calibrated(1, weight_col="w", validation_size=20, max_steps=3)
+        .fit(data)
+        .predict(frame, level=50)
+        .iloc[:, -1]
+        .max()
+        for data in (frame, spoilt)
+    ]
+    assert width[1] < 100 * width[0]

@@ -17,15 +17,15 @@ PACKAGE = ROOT / "tsformer"
 
 # Reading order: a file imports only from files above it.
 READING_ORDER = """
-    config resolve batch losses metrics intervals ridge calibration
+    config resolve batch losses metrics intervals ridge experts calibration
     data.frequency data.columns data.axis data.frames data.layout data.covariates data.series data.panel data.future
     data.time_features data.transforms data.windows data.loaders data.datasets
-    nn.scaling nn.positions nn.embedding nn.covariates nn.attention nn.encoder nn.decoder nn.distributions nn.heads
-    nn.model nn.decoding nn.sampling
+    nn.scaling nn.positions nn.embedding nn.covariates nn.attention nn.dropout nn.encoder nn.decoder
+    nn.distributions nn.heads nn.model nn.decoding nn.sampling
     training.optim training.lightning_module training.callbacks training.trainer
-    persistence smearing fitted evaluation.arrays evaluation.scoring forecaster
-    evaluation.linear evaluation.baselines evaluation.rolling evaluation.backtest evaluation.backtest_metrics
-    evaluation.benchmarks
+    persistence evaluation.arrays blend smearing fitted evaluation.scoring forecaster
+    evaluation.linear evaluation.baselines evaluation.naive2 evaluation.rolling evaluation.backtest
+    evaluation.backtest_metrics evaluation.benchmarks
     inspection.plotting
     cli.arguments cli.compose cli.runs cli.split cli.report cli.experiment cli.predict cli.backtest cli.main __main__
 """.split()

@@ -126,3 +126,33 @@ def test_what_cannot_be_given(small, make_panel):
     pd.testing.assert_frame_equal(
         forecaster.predict(given=pd.concat([late.assign(y=np.nan), given])), forecaster.predict(given=given)
     )
+
+
+@pytest.mark.parametrize(
+    "changes", [dict(loss="normal"), dict(loss="normal", scaling="asinh"), dict(loss="negative_binomial")]
+)
+def test_paths_go_on_from_what_is_given(small, changes):
+    counts = np.random.default_rng(0).poisson(20, 120).astype(float)
+    frame = pd.DataFrame({"unique_id": "a", "ds": pd.date_range("2024-01-01", periods=120), "y": counts})
+    forecaster = small(14, max_steps=60, learning_rate=1e-2, **changes).fit(frame)
+    own = forecaster.predict(level=80)
+    given = ahead(own, y=40.0).head(7)
+    forecast, paths = forecaster.predict(level=80, given=given), forecaster.sample(20, given=given)
+    for column in (NAME, f"{NAME}-lo-80", f"{NAME}-hi-80"):
+        assert (forecast[column][:7] == 40).all()
+        assert (forecast[column][7:] != own[column][7:]).any()
+    assert (paths.iloc[:7, 2:] == 40).all(axis=None)
+    assert (paths.iloc[7:, 2:].nunique(axis=1) > 1).all()
+    own_paths = forecaster.sample(20, given=ahead(own, y=np.nan).assign(y=[3.0] + [np.nan] * 13))
+    assert (own_paths.iloc[0, 2:] == 3).all()
+
+
+def test_a_transform_takes_given_values_in_target_units(small, make_panel):
+    frame = make_panel({"a": 100.0})
+    forecaster = small(14, target_transform="log1p").fit(frame)
+    own = forecaster.predict()
+    pd.testing.assert_frame_equal(forecaster.predict(given=ahead(own, y=own[NAME])), own, check_exact=True)
+    higher = forecaster.predict(given=ahead(own, y=2 * own[NAME]).head(7))
+    assert (higher[NAME][:7] == 2 * own[NAME][:7]).all() and (higher[NAME][7:] != own[NAME][7:]).all()
+    with pytest.raises(ValueError, match="'log1p' needs values above -1, got -3"):
+        forecaster.predict(given=ahead(own, y=-3.0))

@@ -114,3 +114,20 @@ def test_without_validation_the_training_windows_serve():
 def test_linear_units_and_medians_need_no_smearing():
     for changes in (dict(loss="mse"), dict(loss="mae", scaling="asinh")):
         assert fit(log_normal(100), max_steps=1, **changes)._fitted.errors is None
+
+
+def test_errors_at_rows_of_no_weight_are_not_smeared_over(small):
+    t = np.arange(200)
+    clean = pd.DataFrame({"y": 2 + np.sin(t / 3), "w": 1.0})
+    spoilt = clean.copy()
+    spoilt.loc[[150, 165], "y"], spoilt.loc[[150, 165], "w"] = 1000.0, 0.0
+    options = dict(loss="mse", target_transform="log1p", validation_size=0.4, weight_col="w", max_steps=30)
+    forecaster = small(4, **options).fit(spoilt)
+    assert forecaster.predict(clean).y.max() < 5
+
+
+def test_a_mean_that_does_not_exist_is_refused(small):
+    with pytest.raises(ValueError, match="loss='student_t' with target_transform='log1p' has no mean"):
+        small(loss="student_t", target_transform="log1p").fit(np.arange(1.0, 100.0))
+    with pytest.raises(ValueError, match="loss='student_t' with scaling='asinh' has no mean"):
+        small(loss="student_t", scaling="asinh").fit(np.arange(1.0, 100.0))

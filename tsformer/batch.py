@@ -23,7 +23,7 @@ class Batch(NamedTuple):
     target: torch.Tensor
     """(B, H, C) float64, target units: the steps from the forecast origin on."""
     target_mask: torch.Tensor
-    """(B, H, C) bool: True where observed."""
+    """(B, H, C) bool: True where observed, and of a weight above 0."""
     series_mean: torch.Tensor
     """(B, C) float64, target units: mean of the series' training rows."""
     series_deviation: torch.Tensor

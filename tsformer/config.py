@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, Literal, get_args
@@ -138,6 +139,12 @@ class ModelConfig:
                 f"scaling={self.scaling!r} shifts the values, and loss={self.distribution!r} is about positive ones: "
                 f"leave scaling to None, or take one of {', '.join(map(repr, UNSHIFTED_SCALINGS))}"
             )
+        if self.distribution == "student_t" and (self.target_transform is not None or self.scaling == "asinh"):
+            cause = "scaling='asinh'" if self.scaling == "asinh" else f"target_transform={self.target_transform!r}"
+            raise ValueError(
+                f"loss='student_t' with {cause} has no mean: its tails become infinitely heavy on the way back. Take "
+                f"loss='normal', or leave out one of the two"
+            )
         if self.distribution in POSITIVE_DISTRIBUTIONS and self.target_transform is not None:
             raise ValueError(
                 f"target_transform={self.target_transform!r} changes the kind of values that "
@@ -194,6 +201,9 @@ class TrainingConfig:
         Last part of the rows by time, as a share or a number of steps; 0: no validation.
     calibrate
         Give intervals their coverage by the errors on the validation rows (conformal prediction).
+    blend
+        Forecast by a convex combination of the network, an autoregressive linear map and the last season, with weights
+        from the validation rows. Not for distributions.
     max_steps_per_epoch
         An epoch is one pass over all windows, at most this many batches; in small data several passes, 50 batches.
     patience
@@ -211,6 +221,7 @@ class TrainingConfig:
     quantiles: tuple[float, ...] = DEFAULT_QUANTILES
     validation_size: float | int = 0.1
     calibrate: bool = False
+    blend: bool = True
     batch_size: int = 64
     max_steps_per_epoch: int = 250
     max_epochs: int = 10
@@ -240,6 +251,7 @@ class TrainingConfig:
         check_number("teacher_forcing_share", self.teacher_forcing_share, minimum=0.0, maximum=1.0)
         check_bool("detach_rollout", self.detach_rollout)
         check_bool("calibrate", self.calibrate)
+        check_bool("blend", self.blend)
         check_number("learning_rate", self.learning_rate, above=0.0)
         check_number("weight_decay", self.weight_decay, minimum=0.0)
         for name in ("validation_size", "warmup"):
@@ -263,6 +275,11 @@ class TrainingConfig:
                 f"patience={self.patience} stops training on the validation error, but validation_size=0 leaves "
                 f"no rows to measure it on: set validation_size (0.1, say), or patience=None to train to the end"
             )
+        if self.calibrate and self.loss in DISTRIBUTIONS:
+            raise ValueError(
+                f"calibrate=True is for point and quantile losses: the intervals of loss={self.loss!r} are those of "
+                f"its sample paths. Leave it out, or take loss='quantile'"
+            )
         if self.calibrate and not self.validation_size:
             raise ValueError(
                 "calibrate=True measures errors on the validation rows, and validation_size=0 leaves none: "
@@ -278,12 +295,24 @@ class TrainingConfig:
 def check_integer(name: str, value: object, *, minimum: int) -> int:
     """Return ``value`` as an int of at least ``minimum``, or say what is wrong with it."""
     # numpy integers count; True does not.
-    if _is_bool(value) or not hasattr(value, "__index__"):
-        raise TypeError(f"{name} must be a whole number, got {value!r} of type {type(value).__name__}")
-    number = int(value.__index__())
+    try:
+        if _is_bool(value):
+            raise TypeError
+        number = operator.index(value)  # type: ignore[arg-type]
+    except TypeError:
+        shown = f"{value!r} of type " if isinstance(value, (str, float, bool)) else ""
+        raise TypeError(f"{name} must be a whole number, got {shown}{type(value).__name__}") from None
     if number < minimum:
         raise ValueError(f"{name} must be at least {minimum}, got {number}")
     return number
+
+
+def check_seed(name: str, value: object) -> int:
+    """Return ``value`` as an int that seeds random numbers, or say what is wrong with it."""
+    seed = check_integer(name, value, minimum=0)
+    if seed >= 2**64:
+        raise ValueError(f"{name} must be below 2**64, got {seed}")
+    return seed
 
 
 def check_number(

@@ -12,11 +12,12 @@ import numpy as np
 import pandas as pd
 import torch
 
+from tsformer.blend import Blend
 from tsformer.calibration import ConformalCalibration
 from tsformer.config import ModelConfig
 from tsformer.data.panel import Panel, Schema
 from tsformer.data.transforms import TargetTransform
-from tsformer.data.windows import CovariateScales, SeriesStatistics, Windows
+from tsformer.data.windows import CovariateScales, SeriesStatistics, Windows, last_observed
 from tsformer.metrics import divide
 from tsformer.nn.decoding import forecast
 from tsformer.nn.model import ForecastTransformer
@@ -78,6 +79,8 @@ class FittedModel:
         Statistics in those; None: the units are the same.
     errors
         (K, H, C) past errors that means are smeared over (`smearing`); None: forecasts are quantiles.
+    blend
+        Closed-form forecasts and their weights beside the network; None: the network alone.
     """
 
     network: ForecastTransformer
@@ -91,6 +94,7 @@ class FittedModel:
     transform: TargetTransform = TargetTransform()
     transformed: SeriesStatistics | None = None
     errors: np.ndarray | None = None
+    blend: Blend | None = None
 
     @property
     def levels(self) -> tuple[float, ...]:
@@ -139,19 +143,24 @@ class FittedModel:
             )
         windows = self._windows(panel, series, cutoffs, horizon)
         size = batch_size or batch_limit(self.network.config, panel.n_channels)
-        network = self.network.to(device)
+        network = self._network_on(device)
         out = np.empty((len(series), horizon, panel.n_channels, len(self.levels)))
         for begin in range(0, len(series), size):
             index = np.arange(begin, min(begin + size, len(series)))
             batch = windows.batch(index).to(device)
-            values = forecast(network, batch, horizon, self._forced(given, index, device))
+            forced = self._forced(given, index, device)
+            if self.blend is None:
+                values = forecast(network, batch, horizon, forced)
+            else:
+                values = self.blend.forecast(network, batch, horizon, forced)
             if self.errors is not None:
                 mean = smeared_mean(values, batch, network.scaler(batch), self.errors, self.transform.inverse)
                 out[index] = mean[..., None]
             else:
                 restored = self.transform.inverse(values.cpu().numpy())
                 out[index] = restored if restored.ndim == 4 else restored[..., None]
-        return out if given is None else np.where(np.isnan(given)[..., None], out, given[..., None])
+        _check_numbers(out, panel, series)
+        return _with_given(out, given)
 
     def summarise(
         self,
@@ -175,7 +184,7 @@ class FittedModel:
         windows, seeds = self._windows(panel, series, cutoffs, horizon), _seeds(panel, series, cutoffs, 0)
         n_paths = SUMMARY_PATHS if horizon > config.patch_length else 1
         size = batch_size or paths_limit(config, panel.n_channels, horizon, n_paths)
-        network = self.network.to(device)
+        network = self._network_on(device)
         out = np.empty((len(series), horizon, panel.n_channels, 1 + len(levels)))
         for begin in range(0, len(series), size):
             index = np.arange(begin, min(begin + size, len(series)))
@@ -183,12 +192,11 @@ class FittedModel:
                 batch, forced = windows.batch(index).to(device), self._forced(given, index, device)
                 out[index] = summarise(network, batch, horizon, levels, seeds[index], forced).cpu()
             else:
-                known = None if given is None else given[index]
-                at = (series[index], cutoffs[index])
-                paths = self.sample(panel, *at, horizon, SUMMARY_PATHS, batch_size=size, device=device, given=known)
+                paths = self._drawn(windows, index, horizon, SUMMARY_PATHS, seeds, given, device)  # (B, S, H, C)
                 out[index, ..., 0] = paths.mean(1)
                 out[index, ..., 1:] = np.moveaxis(np.quantile(paths, levels, axis=1, method="weibull"), 0, -1)
-        return out if given is None else np.where(np.isnan(given)[..., None], out, given[..., None])
+        _check_numbers(out, panel, series)
+        return _with_given(out, given)
 
     def sample(
         self,
@@ -225,25 +233,44 @@ class FittedModel:
             a few times ``BATCH_BYTES`` at work.
         """
         windows, seeds = self._windows(panel, series, cutoffs, horizon), _seeds(panel, series, cutoffs, seed)
-        size = paths_limit(self.network.config, panel.n_channels, horizon, n)
-        size = min(batch_size or size, size)
-        network = self.network.to(device)
+        size = batch_size or paths_limit(self.network.config, panel.n_channels, horizon, n)
         out = np.empty((len(series), horizon, panel.n_channels, n)).transpose(0, 3, 1, 2)
         for begin in range(0, len(series), size):
             index = np.arange(begin, min(begin + size, len(series)))
-            batch = windows.batch(index).to(device)
-            forced = self._forced(given, index, device)
-            paths = sample(network, batch, horizon, n, seeds[index], forced, temperature=temperature, top_p=top_p)
-            flat = self.transform.inverse(paths.flatten(0, 1).cpu().numpy())  # (B S, H, C)
-            out[begin : begin + size] = flat.reshape(paths.shape)
+            out[begin : begin + size] = self._drawn(
+                windows, index, horizon, n, seeds, given, device, temperature=temperature, top_p=top_p
+            )
+        _check_numbers(out, panel, series)
         if given is not None:
             known = given[:, None]
-            np.copyto(out, np.broadcast_to(known, out.shape), where=~np.isnan(known))
+            np.copyto(out, np.broadcast_to(known, out.shape), where=~np.isnan(known))  # in place: it may be large
         return out
+
+    def _drawn(
+        self,
+        windows: Windows,
+        index: np.ndarray,
+        horizon: int,
+        n: int,
+        seeds: np.ndarray,
+        given: np.ndarray | None,
+        device: torch.device | str,
+        **options: float,
+    ) -> np.ndarray:
+        """Return sample paths of some windows, (B, S, H, C) target units."""
+        batch, forced = windows.batch(index).to(device), self._forced(given, index, device)
+        paths = sample(self._network_on(device), batch, horizon, n, seeds[index], forced, **options)
+        return self.transform.inverse(paths.flatten(0, 1).cpu().numpy()).reshape(paths.shape)
 
     def _forced(self, given: np.ndarray | None, index: np.ndarray, device: torch.device | str) -> torch.Tensor | None:
         """Return the given values of windows in the units of the network."""
         return None if given is None else torch.from_numpy(self.transform.forward(given[index])).to(device)
+
+    def _network_on(self, device: torch.device | str) -> ForecastTransformer:
+        """Return the network, moved where it is not there yet: asking each weight costs a tenth of a small forecast."""
+        if self.network.device != torch.device(device):
+            self.network.to(device)
+        return self.network
 
     def _windows(self, panel: Panel, series: np.ndarray, cutoffs: np.ndarray, horizon: int) -> Windows:
         """Return windows to forecast, or say that learned positions do not reach that far."""
@@ -254,13 +281,14 @@ class FittedModel:
                 f"positional_encoding='learned' has positions for: train with positional_encoding='rotary' "
                 f"(any horizon), or with a longer prediction_length"
             )
+        seen = self.transform.apply(panel.with_levels_of(self.schema))
         return Windows(
-            self.transform.apply(panel.with_levels_of(self.schema)),
+            seen,
             series,
             cutoffs,
             context_length=config.context_length,
             horizon=horizon if self.calendar_fields or config.known_sizes else 0,  # they alone look ahead
-            statistics=_of_series(panel, self.ids, self.transformed or self.statistics),
+            statistics=_of_series(seen, series, cutoffs, self.ids, self.transformed or self.statistics),
             calendar_fields=self.calendar_fields,
             scales=self.scales,
         )
@@ -274,7 +302,7 @@ class FittedModel:
             cutoffs,
             context_length=config.context_length,
             horizon=0,
-            statistics=self.statistics_of(panel),
+            statistics=_of_series(panel, series, cutoffs, self.ids, self.statistics),
         )
         size = batch_limit(config, panel.n_channels)
         out = np.empty((len(series), 1, panel.n_channels))
@@ -314,14 +342,6 @@ class FittedModel:
             calibration = ConformalCalibration.fit(divide(truth - values[..., 0], scale))
         return replace(self, calibration=calibration)
 
-    def statistics_of(self, panel: Panel) -> SeriesStatistics:
-        """Scales of the series of a panel, by id, in target units.
-
-        A series unseen in training is scaled by its context alone; where that is all missing, it takes the mean of
-        the training series.
-        """
-        return _of_series(panel, self.ids, self.statistics)
-
     def write(self, path: str | os.PathLike[str], about: dict[str, Any], *, include_history: bool) -> Path:
         """Write to one file; ``about`` is what the caller wants back from ``read``, as JSON."""
         config = self.network.config
@@ -335,6 +355,9 @@ class FittedModel:
             tensors["transformed.deviation"] = torch.from_numpy(self.transformed.deviation)
         if self.errors is not None:
             tensors["errors"] = torch.from_numpy(self.errors)
+        if self.blend is not None:
+            arrays = self.blend.to_arrays()
+            tensors |= {f"blend.{name}": torch.from_numpy(array) for name, array in arrays.items()}
         metadata: dict[str, Any] = {
             "about": about,
             "config": {field.name: getattr(config, field.name) for field in fields(config)},
@@ -377,11 +400,7 @@ class FittedModel:
             tail = Panel(start=start, ids=ids, schema=schema, **kept)
         statistics = SeriesStatistics(tensors["statistics.mean"].numpy(), tensors["statistics.deviation"].numpy())
         scales = CovariateScales(*(tensors[f"scales.{role}"].numpy() for role in CovariateScales._fields))
-        arrays = {
-            name.removeprefix("calibration."): t.numpy()
-            for name, t in tensors.items()
-            if name.startswith("calibration.")
-        }
+        arrays, blend = _arrays_of("calibration", tensors), _arrays_of("blend", tensors)
         transform, transformed = TargetTransform(), None
         if config.target_transform is not None:
             transform = TargetTransform(config.target_transform, tensors["transform.powers"].numpy())
@@ -400,17 +419,51 @@ class FittedModel:
             transform=transform,
             transformed=transformed,
             errors=tensors["errors"].numpy() if "errors" in tensors else None,
+            blend=Blend.from_arrays(blend) if blend else None,
         )
         return fitted, metadata["about"]
 
 
-def _of_series(panel: Panel, ids: np.ndarray, statistics: SeriesStatistics) -> SeriesStatistics:
-    """Return the statistics of the series of a panel, from those of ``ids``; an unseen one has no deviation."""
+def _arrays_of(part: str, tensors: dict[str, torch.Tensor]) -> dict[str, np.ndarray]:
+    """Return the tensors of one part of a file, by their names in it."""
+    return {name.removeprefix(f"{part}."): t.numpy() for name, t in tensors.items() if name.startswith(f"{part}.")}
+
+
+def _check_numbers(values: np.ndarray, panel: Panel, series: np.ndarray) -> None:
+    """Raise a ValueError that names the first series whose forecast (B, ...) is not a number, or infinite."""
+    is_wrong = ~np.isfinite(values.sum(axis=tuple(range(1, values.ndim))))  # (B,); NaN and inf do not add up to less
+    if is_wrong.any():
+        of_id = f" of id {panel.ids[series[is_wrong.argmax()]]!r}" if panel.schema.layout == "long" else ""
+        raise ValueError(
+            f"the forecast{of_id} is not a finite number: a known covariate, a given value or a temperature is far "
+            f"beyond anything in training"
+        )
+
+
+def _with_given(values: np.ndarray, given: np.ndarray | None) -> np.ndarray:
+    """Return forecasts (B, H, C, Q) with the given values (B, H, C) in the place of theirs."""
+    return values if given is None else np.where(np.isnan(given)[..., None], values, given[..., None])
+
+
+def _of_series(
+    panel: Panel, series: np.ndarray, cutoffs: np.ndarray, ids: np.ndarray, statistics: SeriesStatistics
+) -> SeriesStatistics:
+    """Return the statistics of the series of a panel, from those of ``ids``.
+
+    An unseen series deviates by the share of its size that is usual in training. Its size is that of its last observed
+    value before all of its cut-offs.
+    """
     place = pd.Index(ids).get_indexer(pd.Index(panel.ids))
     mean, deviation = statistics.mean[place], statistics.deviation[place]
     unseen = place < 0
     if unseen.any():
-        mean[unseen], deviation[unseen] = statistics.mean.mean(0), 0.0
+        end = np.where(unseen, panel.lengths, 0)
+        np.minimum.at(end, series, cutoffs)
+        level = last_observed(panel.rows(0, end))[unseen]  # (U, C)
+        size = np.hypot(statistics.mean, statistics.deviation)  # root mean square
+        share = np.median(np.divide(statistics.deviation, size, out=np.zeros_like(size), where=size > 0), axis=0)
+        mean[unseen] = statistics.mean.mean(0)
+        deviation[unseen] = np.abs(np.where(np.isnan(level), mean[unseen], level)) * share
     return SeriesStatistics(mean, deviation)
 
 

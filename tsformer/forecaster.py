@@ -16,6 +16,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from tsformer import __version__
+from tsformer.blend import Blend, fit_blend
 from tsformer.config import (
     DEFAULT_QUANTILES,
     DISTRIBUTIONS,
@@ -24,6 +25,7 @@ from tsformer.config import (
     check_integer,
     check_number,
     check_quantiles,
+    check_seed,
 )
 from tsformer.data.frames import Restore, as_it_is, to_pandas
 from tsformer.data.frequency import season_length as usual_season_length
@@ -33,6 +35,7 @@ from tsformer.data.panel import (
     Panel,
     check_support,
     check_trainable,
+    ruled_out,
     static_frame,
     to_frame,
     to_panel,
@@ -56,6 +59,8 @@ from tsformer.smearing import past_errors
 MAX_VALIDATION_WINDOWS = 1000
 # Forecast values that calibration holds at a time, half a gigabyte: very wide data are calibrated on fewer windows.
 CALIBRATION_NUMBERS = 2**26
+# Values of windows that the blend is weighed on.
+BLEND_NUMBERS = 2**22
 
 
 class _Task(NamedTuple):
@@ -131,6 +136,10 @@ class TransformerForecaster(BaseEstimator):
     calibrate
         Give intervals their coverage by the errors on those rows (conformal prediction): a point forecast gets
         intervals, those of ``loss="quantile"`` are corrected.
+    blend
+        Forecast by a convex combination of the network, an autoregressive linear map and the last season: closed forms
+        from the training rows, weights (``blend_``) from the validation rows. False, or no such rows: the network
+        alone; so are distributions, and quantiles that `sample` can draw from.
     batch_size, max_steps_per_epoch, max_epochs, max_steps, max_time, patience
         Extent of the training; ``max_time`` in seconds. ``max_steps`` takes the place of ``max_epochs``.
     optimizer, learning_rate, weight_decay, schedule, warmup, gradient_clip_val, accumulate_grad_batches
@@ -157,6 +166,8 @@ class TransformerForecaster(BaseEstimator):
         Channel names.
     model_ : ForecastTransformer
         The network, in evaluation mode.
+    blend_ : dict
+        How much of the forecast is ``"network"``, ``"linear"`` and ``"seasonal"``, of sum 1.
     history_ : DataFrame
         Losses, one row an epoch, in units of each series' training deviation; of a distribution the mean negative
         log-likelihood in scaled units.
@@ -183,7 +194,7 @@ class TransformerForecaster(BaseEstimator):
 
         Not with known covariates: the last patch of the shorter one knows nothing of the steps behind it.
         """
-        return self.known is None
+        return not self.model_.config.known_sizes if hasattr(self, "model_") else self.known is None
 
     def __init__(
         self,
@@ -224,6 +235,7 @@ class TransformerForecaster(BaseEstimator):
         quantiles: Sequence[float] = DEFAULT_QUANTILES,
         validation_size: float | int = 0.1,
         calibrate: bool = False,
+        blend: bool = True,
         batch_size: int = 64,
         max_steps_per_epoch: int = 250,
         max_epochs: int = 10,
@@ -283,6 +295,7 @@ class TransformerForecaster(BaseEstimator):
         self.quantiles = quantiles
         self.validation_size = validation_size
         self.calibrate = calibrate
+        self.blend = blend
         self.batch_size = batch_size
         self.max_steps_per_epoch = max_steps_per_epoch
         self.max_epochs = max_epochs
@@ -354,12 +367,13 @@ class TransformerForecaster(BaseEstimator):
         # 2. Rows for training and validation; every scale from the former alone.
         train_end = split_rows(panel.lengths, training_config.validation_size)
         check_weighted(panel, train_end)
-        statistics = series_statistics(panel, train_end)
+        training_rows = panel.rows(0, train_end)
+        statistics, scales = series_statistics(training_rows), covariate_scales(training_rows)
         transform = TargetTransform.fit(config.target_transform, panel, train_end, statistics.mean)
-        seen = transform.apply(panel)  # from here on, data are in the units of the network
-        transformed = None if seen is panel else series_statistics(seen, train_end)
-        training_rows = seen.rows(0, train_end)
-        scales = covariate_scales(training_rows)
+        seen, transformed = transform.apply(panel), None  # from here on, data are in the units of the network
+        if seen is not panel:
+            training_rows = transform.apply(training_rows)
+            transformed = series_statistics(training_rows)
         runs = training_runs(train_end, config.context_length, lengths.rollout_length)
         if not len(runs[0]):
             raise ValueError(
@@ -413,8 +427,10 @@ class TransformerForecaster(BaseEstimator):
         tail = panel.tail(config.context_length)
         fitted = FittedModel(model, panel.schema, panel.ids, statistics, scales, fields_, tail)
         fitted = replace(fitted, transform=transform, transformed=transformed)
+        if training_config.blend and unseen is not None and not self._samples_are_valid(model):
+            fitted = replace(fitted, blend=self._fit_blend(model, training_rows, unseen, train_end))
         if training_config.loss == "mse" and (transformed is not None or config.scaling == "asinh"):
-            fitted = replace(fitted, errors=past_errors(model, unseen or windows, limit))
+            fitted = replace(fitted, errors=past_errors(model, unseen or windows, limit, fitted.blend))
         if errors_of is not None:
             fitted = fitted.calibrated(panel, *errors_of, device=self._device())
         self._take(fitted)
@@ -472,6 +488,31 @@ class TransformerForecaster(BaseEstimator):
         )
         return ModelConfig(**chosen)
 
+    def _fit_blend(
+        self, model: ForecastTransformer, training_rows: Panel, unseen: Windows, train_end: np.ndarray
+    ) -> Blend | None:
+        """Return the blend of a trained network, by windows of the whole horizon on the validation rows."""
+        config, panel = model.config, unseen.panel
+        cut: dict[str, Any] = dict(
+            context_length=config.context_length,
+            statistics=unseen.statistics,
+            calendar_fields=unseen.calendar_fields,
+            scales=unseen.scales,
+        )
+        horizon = self.prediction_length
+        limit = max(1, BLEND_NUMBERS // ((config.context_length + horizon) * panel.n_channels))
+        # Up to the last row: the first steps of a window that the data do not hold whole count as well.
+        held_out = validation_cutoffs(panel.lengths, train_end, 1, min(MAX_VALIDATION_WINDOWS, limit))
+        runs = training_runs(train_end, config.context_length, config.patch_length)
+        return fit_blend(
+            model,
+            Windows(training_rows, *runs, horizon=config.patch_length, **cut),
+            Windows(panel, *held_out, horizon=horizon, **cut),
+            usual_season=config.season_length,
+            is_squared=self.loss == "mse",
+            batch_size=batch_limit(config, panel.n_channels),
+        )
+
     def _calibration_windows(
         self, panel: Panel, train_end: np.ndarray, training: TrainingConfig
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -481,6 +522,8 @@ class TransformerForecaster(BaseEstimator):
         limit = min(MAX_VALIDATION_WINDOWS, max(1, CALIBRATION_NUMBERS // numbers))
         # Up to the last row: the first steps of a window that the data do not hold whole count as well.
         series, cutoffs = validation_cutoffs(panel.lengths, train_end, 1, limit)
+        if panel.weight is not None:
+            panel = replace(panel, values=np.where(panel.weight[:, None] > 0, panel.values, np.nan))
         truth = rows_at(panel, series, cutoffs, horizon)
         varies = series_statistics(panel).deviation > 0  # (N, C): errors on constants have no unit
         if not (np.isfinite(truth) & varies[series, None]).any():
@@ -497,10 +540,7 @@ class TransformerForecaster(BaseEstimator):
             return int(np.random.SeedSequence().generate_state(1)[0])
         if isinstance(state, np.random.RandomState):  # scikit-learn's convention; a copy, so that it is not advanced
             return int(deepcopy(state).randint(2**31 - 1))
-        seed = check_integer("random_state", state, minimum=0)
-        if seed >= 2**64:
-            raise ValueError(f"random_state must be below 2**64, got {seed}")
-        return seed
+        return check_seed("random_state", state)
 
     def _take(self, fitted: FittedModel) -> None:
         """Show what was fitted as attributes."""
@@ -511,6 +551,7 @@ class TransformerForecaster(BaseEstimator):
         self.context_length_, self.patch_length_ = config.context_length, config.patch_length
         self.season_length_, self.scaling_ = config.season_length, config.scaling
         self.freq_, self.targets_ = fitted.schema.freq, fitted.schema.targets
+        self.blend_ = {"network": 1.0} if fitted.blend is None else fitted.blend.shares
         self.n_features_in_ = len(fitted.schema.targets)
 
     # ------------------------------------------------------------------ forecasting
@@ -627,7 +668,7 @@ class TransformerForecaster(BaseEstimator):
         check_integer("n", n, minimum=1)
         temperature = check_number("temperature", temperature, minimum=0.0)
         top_p = check_number("top_p", top_p, above=0.0, maximum=1.0)
-        seed = self._seed() if seed is None else check_integer("seed", seed, minimum=0)
+        seed = self._seed() if seed is None else check_seed("seed", seed)
         if not self._samples_are_valid(self.model_):
             if isinstance(self.model_.head, QuantileHead):
                 raise ValueError(
@@ -669,6 +710,9 @@ class TransformerForecaster(BaseEstimator):
         history = self._history(X)
         windows = np.arange(history.n_series), history.lengths, horizon
         known = None if given is None else given_values(history, given, horizon)
+        if known is not None and ruled_out(known, self.loss).any():
+            first = known[ruled_out(known, self.loss)][0]
+            raise ValueError(f"given has values that loss={self.loss!r} rules out, the first: {first:g}")
         return _Task(history, self._with_future(history, future, horizon), windows, known, restore)
 
     def make_future(self, X: Any = None, horizon: int | None = None) -> Any:
@@ -775,9 +819,11 @@ class TransformerForecaster(BaseEstimator):
             scale = self._fitted.window_scales(panel, series, cutoffs)  # (B, 1, C)
             if given is not None:
                 scale = np.where(np.isnan(given), scale, 0.0)  # what is given has no error
+            clip = self._fitted.transform.clip
             if not self.model_.head.levels:
-                return {"": point} | {suffix: calibration.quantile(point, scale, q) for suffix, q in wanted.items()}
-            values = calibration.adjust(values, levels, scale)
+                ends = {suffix: clip(calibration.quantile(point, scale, q)) for suffix, q in wanted.items()}
+                return {"": point} | ends
+            values = clip(calibration.adjust(values, levels, scale))
         return {"": point} | {suffix: interpolate(values, levels, q) for suffix, q in wanted.items()}
 
     def _history(self, X: Any) -> Panel:
@@ -790,13 +836,21 @@ class TransformerForecaster(BaseEstimator):
         X, _ = to_pandas(X)
         if schema.layout == "array" and np.ndim(X) == 2 and not isinstance(X, pd.DataFrame):
             validate_data(self, X, reset=False, skip_check_array=True)  # scikit-learn's words for a wrong width
-        return to_panel(X, schema=schema, static=self._static_of(X))
+        panel = to_panel(X, schema=schema, static=self._static_of(X))
+        check_support(panel, self.loss)
+        return panel
 
     def _static_of(self, X: Any) -> Any:
         """Return a frame of the static covariates where ``X`` has no columns of them; None where it has."""
         names = {covariate.name for covariate in self._fitted.schema.of_role("static")}
-        if names <= set(getattr(X, "columns", ())):
+        missing = sorted(map(repr, names - set(getattr(X, "columns", ()))))
+        if not missing:
             return None
+        if len(missing) < len(names):
+            raise ValueError(
+                f"X has some of the static covariates, and not {', '.join(missing)}: give all of their columns, or "
+                f"none to take the values of the fit"
+            )
         if hasattr(self.static, "columns"):
             return self.static
         return None if self._fitted.tail is None else static_frame(self._fitted.tail)

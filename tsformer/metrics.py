@@ -46,6 +46,19 @@ def pinball(truth: np.ndarray, forecast: np.ndarray, level: float) -> float:
     return _observed_mean(np.maximum(level * error, (level - 1.0) * error), truth)
 
 
+def smape(truth: np.ndarray, forecast: np.ndarray) -> float:
+    """Symmetric mean absolute percentage error as in M4: mean of ``200 |y - f| / (|y| + |f|)``, 0 where both are 0.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> smape(np.array([100.0, 0.0]), np.array([300.0, 0.0]))
+    50.0
+    """
+    size = np.abs(truth) + np.abs(forecast)
+    return _observed_mean(200.0 * np.abs(truth - forecast) / np.where(size == 0, 1.0, size), truth)
+
+
 def _observed_mean(loss: np.ndarray, truth: np.ndarray) -> float:
     """Mean of the losses whose truth is observed."""
     observed = loss[~np.isnan(truth)]

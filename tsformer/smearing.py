@@ -15,6 +15,7 @@ import numpy as np
 import torch
 
 from tsformer.batch import Batch
+from tsformer.blend import Blend
 from tsformer.data.windows import Windows
 from tsformer.nn.decoding import forecast
 from tsformer.nn.model import ForecastTransformer
@@ -26,7 +27,9 @@ N_ERRORS = 200
 ENOUGH_ERRORS = 100
 
 
-def past_errors(network: ForecastTransformer, windows: Windows, batch_size: int, limit: int = 1000) -> np.ndarray:
+def past_errors(
+    network: ForecastTransformer, windows: Windows, batch_size: int, blend: Blend | None = None, limit: int = 1000
+) -> np.ndarray:
     """Return the distribution of the errors of forecasts.
 
     Parameters
@@ -37,6 +40,8 @@ def past_errors(network: ForecastTransformer, windows: Windows, batch_size: int,
         With their targets; at most ``limit``, evenly spaced, are forecast.
     batch_size
         Windows forecast at a time.
+    blend
+        What the forecasts of the network are blended with.
 
     Returns
     -------
@@ -48,7 +53,9 @@ def past_errors(network: ForecastTransformer, windows: Windows, batch_size: int,
     for chunk in np.array_split(numbers, -(-len(numbers) // batch_size)):
         batch = windows.batch(chunk)
         scale = network.scaler(batch)
-        error = _scaled(scale, batch.target) - _scaled(scale, forecast(network, batch, windows.horizon))
+        decode = forecast if blend is None else blend.forecast
+        values = decode(network, batch, windows.horizon)
+        error = _scaled(scale, batch.target) - _scaled(scale, values)
         parts.append(torch.where(batch.target_mask, error / _unit(scale, batch), torch.nan).numpy())
     errors = np.concatenate(parts)  # (B, H, C)
     n_channels = errors.shape[2]

@@ -79,6 +79,23 @@ def test_long_horizon_benchmark(run, folder):
 
 
 @needs_data
+def test_m4_protocol(run, folder):
+    argv = ["experiment=m4_weekly", f"data.root={DATA}", "training.max_steps=2", "output_dir=out"]
+    status, out, err = run("evaluate", *argv, "seeds=[0,1]")
+    assert (status, err) == (0, "")
+    metrics = metrics_in("out")
+    assert metrics["train_seconds"] > 0
+    assert list(metrics["test"]) == [OURS, "SeasonalNaive", "RidgeForecaster", "RepeatLast", "Naive2"]
+    assert list(metrics["test"]["Naive2"]) == ["smape", "mase", "owa"]
+    each = [metrics["seeds"][seed]["test"][OURS]["owa"] for seed in ("0", "1")]
+    assert metrics["test"][OURS]["owa"] == pytest.approx(np.mean(each))
+    assert metrics["test"][OURS]["owa_deviation"] == pytest.approx(np.std(each, ddof=1))
+    assert "OWA" in out and "9.161" in out
+    status, _, err = run("evaluate", *argv, "prediction_length=6")
+    assert status == 1 and "13 steps" in err
+
+
+@needs_data
 @pytest.mark.slow
 def test_m4_is_tested_on_its_official_part(run, folder):
     argv = ["data=m4_weekly", f"data.root={DATA}", "training.max_steps=2", "output_dir=out"]

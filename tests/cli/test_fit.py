@@ -206,8 +206,9 @@ def test_a_panel_in_long_form(run, folder):
     assert list(json.loads(Path("out/metrics.json").read_text())["test"]["RepeatLast"]) == ["sold", "mean"]
 
 
-def test_intervals_where_quantiles_are_learned(quick_fit, folder):
-    assert quick_fit("training=quantile", "output_dir=out")[0] == 0
+@pytest.mark.parametrize("override", ["training=quantile", "training.loss=normal"])
+def test_intervals_where_they_are_learned(quick_fit, folder, override):
+    assert quick_fit(override, "output_dir=out")[0] == 0
     forecast = pd.read_csv(folder / "out" / "forecast.csv")
     for name in ("load", "heat"):
         columns = [f"{name}{suffix}" for suffix in ("-lo-95", "-lo-80", "", "-hi-80", "-hi-95")]
@@ -252,3 +253,47 @@ def test_calibrated_intervals_outlive_the_refit(quick_fit):
     ends = [f"{name}-{end}" for name in ("load", "heat") for end in ("lo-80", "hi-80", "lo-95", "hi-95")]
     assert set(ends) < set(forecast)
     assert (forecast["load-lo-95"] < forecast["load-lo-80"]).all() and (forecast["heat"] < forecast["heat-hi-80"]).all()
+
+
+def test_a_distribution_brings_its_intervals(quick_fit, folder):
+    status, *_ = quick_fit("output_dir=out", "training.loss=normal")
+    assert status == 0
+    columns = list(pd.read_csv(folder / "out" / "forecast.csv"))
+    assert columns[:6] == ["ds", "load", "load-lo-80", "load-hi-80", "load-lo-95", "load-hi-95"]
+
+
+def test_covariates_of_a_file(folder, run):
+    rng = np.random.default_rng(0)
+    days = pd.date_range("2024-01-01", periods=130)
+    price = rng.uniform(1, 3, 130).round(2)
+    sold = (50 - 10 * price + rng.normal(0, 1, 130)).round(2)
+    table = pd.DataFrame({"day": days, "sold": sold, "price": price, "weather": rng.choice(["sun", "rain"], 130)})
+    table[:120].to_csv("shop.csv", index=False)
+    table[120:][["day", "price"]].to_csv("plan.csv", index=False)
+    common = ["data.path=shop.csv", "data.targets=sold", "data.known=[price]", "data.observed=weather"]
+    quick = ["prediction_length=5", "model.d_model=16", "model.nhead=2", "training.max_steps=5", "verbose=false"]
+    status, out, err = run("fit", *common, *quick, "output_dir=out")
+    assert (status, err) == (0, "")
+    assert "No forecast.csv: it needs the known covariates of the steps to come, data.future=FILE" in out
+    assert not (folder / "out" / "forecast.csv").exists()
+    status, out, err = run("predict", "run=out", "data.future=plan.csv", "output_dir=ahead")
+    assert (status, err) == (0, "")
+    forecast = pd.read_csv(folder / "ahead" / "forecast.csv", parse_dates=["ds"])
+    assert forecast.ds.tolist() == days[120:125].tolist() and np.isfinite(forecast.sold).all()
+    status, out, err = run("predict", "run=out", "output_dir=ahead")
+    assert status == 1 and "data.future" in err
+
+
+def test_what_the_future_lacks_is_said_before_the_training(folder, run):
+    days = pd.date_range("2024-01-01", periods=60)
+    pd.DataFrame({"day": days, "sold": np.arange(60.0), "price": 2.0}).to_csv("shop.csv", index=False)
+    pd.DataFrame({"day": days[-2:] + pd.Timedelta(days=2), "price": 2.0}).to_csv("short.csv", index=False)
+    common = ["fit", "data.path=shop.csv", "data.targets=sold", "prediction_length=5", "output_dir=out"]
+    for given, said in [
+        (["data.known=price", "data.future=nope.csv"], "no such file"),
+        (["data.known=price", "data.future=short.csv"], "3 days missing"),
+        (["data.future=short.csv"], "name its columns with data.known"),
+    ]:
+        status, out, err = run(*common, *given)
+        assert status == 1 and said in err and "epoch" not in out
+    assert not (folder / "out").exists()

@@ -184,7 +184,7 @@ def test_every_frequency(freq):
     assert longer.known[30:, 0].tolist() == [0.5, 1.5, 2.5, 3.5, 4.5]
     future = filled(panel, 5)
     future["ds"] = future.ds + pd.Timedelta(minutes=1)
-    with pytest.raises(ValueError, match="none of its rows is among them"):
+    with pytest.raises(ValueError, match="none of its rows is among them \\(the history ends one step before\\)"):
         with_future(panel, future, 5)
 
 

@@ -16,14 +16,20 @@ FILES = {
 
 
 @pytest.fixture(scope="session")
-def read_outside():
-    """Read a public data set from the folder TSFORMER_DATA, or skip."""
+def outside_folder() -> Path:
+    """The folder TSFORMER_DATA of the public data sets, or skip."""
+    folder = os.environ.get("TSFORMER_DATA")
+    if not folder:
+        pytest.skip("set TSFORMER_DATA to the folder of the public data sets")
+    return Path(folder)
+
+
+@pytest.fixture(scope="session")
+def read_outside(outside_folder):
+    """Read a public data set from that folder."""
 
     def read(name: str) -> pd.DataFrame:
-        folder = os.environ.get("TSFORMER_DATA")
-        if not folder:
-            pytest.skip("set TSFORMER_DATA to the folder of the public data sets")
-        path = Path(folder) / FILES[name]
+        path = outside_folder / FILES[name]
         if not path.exists():
             pytest.skip(f"{path.name} is not in TSFORMER_DATA")
         time = "timestamp" if name == "air_quality" else "date"

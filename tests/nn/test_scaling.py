@@ -18,13 +18,13 @@ def window(values, mask=None, mean=0.0, deviation=1.0) -> Batch:
 
 
 @pytest.mark.parametrize(
-    ("scaling", "loc"), [("standard", 3.5), ("last_season", 5.5), ("last_value", 6.0), ("none", 0.0)]
+    ("scaling", "loc"), [("standard", 3.5), ("last_season", 5.5), ("last_value", 6.0), ("mean_abs", 0.0), ("none", 0.0)]
 )
 def test_location(scaling, loc):
     scale = InstanceScaler(scaling, season_length=2)(window([1.0, 2.0, 3.0, 4.0, 5.0, 6.0]))
     assert scale.loc.item() == loc
     variance = 35 / 12
-    expected = 1.0 if scaling == "none" else (variance + 0.01**2) ** 0.5
+    expected = {"none": 1.0, "mean_abs": (3.5**2 + 0.1**2) ** 0.5}.get(scaling, (variance + 0.01**2) ** 0.5)
     assert scale.scale.item() == pytest.approx(expected, rel=1e-12)
 
 
@@ -52,6 +52,14 @@ def test_a_constant_is_restored_exactly(scaling, value):
     assert scale.normalise(batch.context, batch.context_mask).eq(0).all()
 
 
+def test_mean_size_knows_no_level_and_does_not_take_a_pause_for_the_size():
+    scaler = InstanceScaler("mean_abs", 2)
+    assert scaler(window([-1.0, 99.0, 3.0], mask=[True, False, True], deviation=0.0)).scale.item() == 2.0
+    assert scaler(window([0.0, 0.0], mean=4.0, deviation=3.0)).scale.item() == pytest.approx(0.3)
+    assert scaler(window([9.0], mask=[False], mean=4.0, deviation=0.0)).scale.item() == 4.0
+    assert scaler(window([0.0, 0.0], deviation=0.0)).restore(torch.ones(1, 1, 1)).item() == 0.0
+
+
 def test_a_quiet_context_is_not_blown_up():
     scale = InstanceScaler("standard", 2)(window([5.0, 5.0, 5.0], mean=5.0, deviation=100.0))
     assert scale.scale.item() == pytest.approx(1.0)
@@ -76,7 +84,8 @@ def test_robust_is_median_and_interquartile_range_of_what_was_observed(scaling, 
     scale = InstanceScaler(scaling, 2)(batch)
     low, median, high = np.nanquantile(np.where(seen, x, np.nan), [0.25, 0.5, 0.75], axis=1, keepdims=True)
     np.testing.assert_allclose(scale.loc, median, rtol=1e-12)
-    np.testing.assert_allclose(scale.scale, np.hypot((high - low) / 1.349, 0.02), rtol=1e-12)
+    expected = np.hypot((high - low) / 1.349, 0.02) if n > 1 else 2.0  # one value has no spread
+    np.testing.assert_allclose(scale.scale, np.broadcast_to(expected, scale.scale.shape), rtol=1e-12)
 
 
 @pytest.mark.parametrize("scaling", ["robust", "asinh"])

@@ -13,7 +13,7 @@ from tsformer.cli import report, runs
 from tsformer.cli.compose import Settings, to_yaml
 from tsformer.cli.experiment import OURS, build, interval_levels, model_and_config
 from tsformer.cli.split import Config, panel_of, read_data
-from tsformer.config import check_integer
+from tsformer.config import DISTRIBUTIONS, check_integer
 from tsformer.data.axis import show_stamp
 from tsformer.data.panel import Panel
 from tsformer.evaluation.backtest import backtest as run_backtest
@@ -111,7 +111,7 @@ def _levels(forecaster: TransformerForecaster) -> list[float] | None:
     """Return the coverages in percent that a forecaster, fitted or not, will have: 80 and 95, or the widest."""
     if forecaster.loss == "quantile":
         return interval_levels(forecaster.quantiles, None)
-    return [80, 95] if forecaster.calibrate else None
+    return [80, 95] if forecaster.calibrate or forecaster.loss in DISTRIBUTIONS else None
 
 
 def _describe(config: Config, panel: Panel, windows: int, step: int, horizon: int) -> str:

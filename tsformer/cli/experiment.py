@@ -16,8 +16,15 @@ from tsformer.cli import report, runs
 from tsformer.cli.compose import Settings, read_yaml, to_yaml
 from tsformer.cli.split import Config, Split, read_future, split_rows_of
 from tsformer.config import check_bool, check_integer, quantile_pairs
+from tsformer.data.future import with_future
 from tsformer.data.series import ROLES
-from tsformer.evaluation.benchmarks import Scores, evaluate_long_horizon, evaluate_windows, fit_baselines
+from tsformer.evaluation.benchmarks import (
+    M4Protocol,
+    evaluate_long_horizon,
+    evaluate_m4,
+    evaluate_windows,
+    fit_baselines,
+)
 from tsformer.forecaster import TransformerForecaster, load
 
 OURS = "TransformerForecaster"
@@ -30,6 +37,9 @@ def fit(settings: Settings) -> None:
         raise ValueError("run= and seeds= are for evaluate: fit trains one model, with seed=")
     check_bool("refit", config["refit"])
     split = split_rows_of(config)
+    future = read_future(config)
+    if future is not None:  # what it lacks is said before the training
+        with_future(split.panel, future, config["prediction_length"])
     print(report.describe_data(config["data"], split))
     with runs.run_folder(config["output_dir"], settings.command) as folder:
         forecaster, seconds = _train(config, split, config["seed"])
@@ -40,8 +50,8 @@ def fit(settings: Settings) -> None:
         if config["refit"]:
             forecaster = _train_on_everything(forecaster, split)
             _save(forecaster, config, folder)
-        if config["data"]["known"] is None or config["data"]["future"] is not None:
-            write_forecast(forecaster, split.frame, config["prediction_length"], folder, read_future(config))
+        if config["data"]["known"] is None or future is not None:
+            write_forecast(forecaster, split.frame, config["prediction_length"], folder, future)
         else:
             print(f"No {runs.FORECAST}: it needs the known covariates of the steps to come, data.future=FILE")
         print(f"Run folder: {folder}")
@@ -143,17 +153,16 @@ def _train_on_everything(forecaster: TransformerForecaster, split: Split) -> Tra
     print(f"Training again on all rows, {steps} steps")
     again.fit_panel(split.panel)
     # No rows are left to measure errors on: those of the first model stand for those of the second.
-    again._fitted = replace(again._fitted, calibration=forecaster._fitted.calibration)
+    first = forecaster._fitted
+    again._take(replace(again._fitted, calibration=first.calibration, blend=first.blend))
     return again
 
 
 def _baselines(config: Config, split: Split) -> dict[str, Any]:
     """Return the controls, fitted on the rows before the test."""
-    season = config["data"]["season_length"]
-    look_back = 336
+    season, look_back = config["data"]["season_length"], 336
     if split.protocol is not None:
-        season = split.protocol.season_length
-        look_back = 104 if config["data"]["name"] == "illness" else 336
+        season, look_back = split.protocol.season_length, split.protocol.ridge_context
     return fit_baselines(
         split.seen,
         config["prediction_length"],
@@ -163,15 +172,17 @@ def _baselines(config: Config, split: Split) -> dict[str, Any]:
     )
 
 
-def _test(forecasters: Mapping[str, Any], config: Config, split: Split, folder: Path) -> Scores:
+def _test(forecasters: Mapping[str, Any], config: Config, split: Split, folder: Path) -> dict[str, Any]:
     """Return the scores on every test window; keep the forecasts if they are wanted."""
     file = runs.ForecastFile(folder) if config["data"]["save_forecasts"] else None
-    options: dict[str, Any] = dict(
-        progress=config["verbose"] is not False, on_forecasts=None if file is None else file.add
-    )
+    on_forecasts = None if file is None else file.add
+    options: dict[str, Any] = dict(progress=config["verbose"] is not False, on_forecasts=on_forecasts)
     is_done = False
     try:
-        if split.protocol is not None:
+        scores: dict[str, Any]
+        if isinstance(split.protocol, M4Protocol):
+            scores = evaluate_m4(forecasters, split.panel, split.protocol, on_forecasts=on_forecasts)
+        elif split.protocol is not None:
             scores = evaluate_long_horizon(forecasters, split.panel, split.protocol, **options)
         else:
             scores = evaluate_windows(
@@ -202,7 +213,8 @@ def write_forecast(
     """Forecast from the last row of a history, with intervals where the model has them; draw it, too."""
     from tsformer.inspection.plotting import plot_forecast  # matplotlib: a second that nothing before needs
 
-    levels = interval_levels(forecaster.model_.head.levels, forecaster._fitted.calibration)
+    head = forecaster.model_.head
+    levels = [80, 95] if head.is_distribution else interval_levels(head.levels, forecaster._fitted.calibration)
     forecast = forecaster.predict(history, horizon, level=levels, future=future)
     runs.write(folder / runs.FORECAST, lambda path: forecast.to_csv(path, index=False))
     figure = plot_forecast(history, forecast, targets=forecaster.targets_)

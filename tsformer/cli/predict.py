@@ -21,6 +21,12 @@ def predict(settings: Settings) -> None:
     horizon = config["prediction_length"] if "prediction_length" in settings.given else forecaster.prediction_length
     history = _history(config, is_asked_for=any(key.split(".")[0] == "data" for key in settings.given))
     future = read_future(config)
+    known = [repr(covariate.name) for covariate in forecaster._fitted.schema.of_role("known")]
+    if known and future is None:
+        raise ValueError(
+            f"the forecast needs the known covariates of the steps to come, {', '.join(known)}: name a file of them, "
+            f"data.future=FILE"
+        )
     with runs.run_folder(config["output_dir"], settings.command) as folder:
         forecast = write_forecast(forecaster, history, horizon, folder, future)
         print(f"Model: {model}")

@@ -11,7 +11,7 @@ from tsformer.cli.arguments import UsageError
 from tsformer.cli.compose import Settings
 from tsformer.cli.split import Split
 from tsformer.data.axis import show_stamp
-from tsformer.evaluation.benchmarks import Scores
+from tsformer.evaluation.benchmarks import LongHorizonProtocol
 from tsformer.forecaster import TransformerForecaster
 
 # Targets beyond this many are in metrics.json only.
@@ -24,7 +24,7 @@ def describe_data(data: dict[str, Any], split: Split) -> str:
     schema = panel.schema
     begin, end = panel.start.min(), panel.stamps(np.arange(panel.n_series), panel.lengths - 1).max()
     first, last = show_stamp(begin, schema.zone), show_stamp(end, schema.zone)
-    used = panel.lengths.sum() if split.protocol is None else split.protocol.n_rows
+    used = split.protocol.n_rows if isinstance(split.protocol, LongHorizonProtocol) else panel.lengths.sum()
     train, test_begin = int(split.train_end.sum()), int(split.test_begin.sum())
     parts = f"{train:,} rows train, {test_begin - train:,} choose the epoch, {used - test_begin:,} test"
     if test_begin == train:
@@ -42,6 +42,8 @@ def describe_training(forecaster: TransformerForecaster, seconds: float) -> str:
     best = best_epoch(forecaster)
     if "val_loss" in best:
         text += f"; best validation loss {best['val_loss']:.4f} after epoch {int(best['epoch']) + 1}"
+    if len(forecaster.blend_) > 1:
+        text += "\nForecast: " + ", ".join(f"{share:.0%} {name}" for name, share in forecaster.blend_.items())
     return text
 
 
@@ -53,9 +55,11 @@ def best_epoch(forecaster: TransformerForecaster) -> dict[Any, Any]:
     return min(epochs, key=lambda epoch: epoch["val_loss"])
 
 
-def table(scores: Scores, horizon: int, n_windows: int) -> str:
+def table(scores: dict[str, Any], horizon: int, n_windows: int) -> str:
     """Set scores as a table, and say what the numbers are."""
     first = next(iter(scores.values()))
+    if "owa" in first:
+        return _m4_table(scores)
     if "mean" not in first:
         return _horizon_table(scores)
     targets = [name for name in first if name != "mean"]
@@ -81,7 +85,16 @@ def table(scores: Scores, horizon: int, n_windows: int) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _horizon_table(scores: Scores) -> str:
+def _m4_table(scores: dict[str, dict[str, Any]]) -> str:
+    """Set the scores of an M4 benchmark."""
+    metrics = {"smape": "sMAPE", "mase": "MASE", "owa": "OWA"}
+    rows = [["", *metrics.values()]]
+    for model, entry in scores.items():
+        rows.append([model, *(_number(entry[name], entry.get(f"{name}_deviation")) for name in metrics)])
+    return f"\nTest: the official last values of every series.\n{_aligned(rows)}\n"
+
+
+def _horizon_table(scores: dict[str, Any]) -> str:
     """Set the scores of a long-horizon benchmark: MSE / MAE of each horizon, and their average."""
     horizons = list(next(iter(scores.values())))
     rows = [["MSE / MAE", *horizons, "average"]]
@@ -93,18 +106,17 @@ def _horizon_table(scores: Scores) -> str:
     return f"{note}\n{_aligned(rows)}\n"
 
 
-def mean_and_deviation(each: Sequence[dict[str, dict[str, float | None]]]) -> dict[str, dict[str, float | None]]:
-    """Return mean and sample deviation over seeds of every number: ``mae`` and ``mae_deviation``."""
-    result: dict[str, dict[str, float | None]] = {}
+def mean_and_deviation(each: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Return mean and sample deviation over seeds of every number, however deep: ``mae`` and ``mae_deviation``."""
+    result: dict[str, Any] = {}
     for name, first in each[0].items():
-        result[name] = {}
-        for metric in first:
-            values = [one[name][metric] for one in each]
-            numbers = [value for value in values if value is not None]
-            is_whole = len(numbers) == len(values)
-            result[name][metric] = float(np.mean(numbers)) if is_whole else None
-            spread = float(np.std(numbers, ddof=1)) if is_whole and len(numbers) > 1 else None
-            result[name][f"{metric}_deviation"] = spread
+        values = [one[name] for one in each]
+        if isinstance(first, dict):
+            result[name] = mean_and_deviation(values)
+            continue
+        is_whole = None not in values
+        result[name] = float(np.mean(values)) if is_whole else None
+        result[f"{name}_deviation"] = float(np.std(values, ddof=1)) if is_whole and len(values) > 1 else None
     return result
 
 

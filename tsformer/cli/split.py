@@ -12,9 +12,16 @@ from tsformer.config import check_bool, check_integer
 from tsformer.data.datasets import load_dataset, read_table
 from tsformer.data.panel import Panel, to_panel
 from tsformer.data.series import ROLES
-from tsformer.evaluation.benchmarks import PROTOCOLS, LongHorizonProtocol, split_70_10_20
+from tsformer.evaluation.benchmarks import (
+    M4_PROTOCOLS,
+    PROTOCOLS,
+    LongHorizonProtocol,
+    M4Protocol,
+    split_70_10_20,
+)
 
 Config = dict[str, Any]
+KINDS: dict[str, dict[str, Any]] = {"long_horizon": PROTOCOLS, "m4": M4_PROTOCOLS}
 
 
 @dataclass(frozen=True)
@@ -30,7 +37,7 @@ class Split:
     validation_size
         Of the rows before the test: a share, or steps.
     protocol
-        Of a long-horizon benchmark.
+        Of a public benchmark.
     """
 
     frame: pd.DataFrame
@@ -38,7 +45,7 @@ class Split:
     train_end: np.ndarray
     test_begin: np.ndarray
     validation_size: float | int
-    protocol: LongHorizonProtocol | None = None
+    protocol: LongHorizonProtocol | M4Protocol | None = None
 
     @property
     def seen(self) -> Panel:
@@ -99,7 +106,8 @@ def split_rows_of(config: Config) -> Split:
     Raises
     ------
     ValueError
-        When the horizon is not set, or no series has a test window.
+        When the horizon is not set, no series has a test window, or the data are not the whole benchmark of
+        ``data.protocol``.
     """
     horizon = config["prediction_length"]
     if horizon is None:
@@ -114,11 +122,13 @@ def split_rows_of(config: Config) -> Split:
         raise ValueError("a target cannot be called 'mean', the name of the mean over targets: rename that column")
     protocol = _protocol(config["data"])
     share = config["training"]["validation_size"]
-    if protocol is not None:
+    if isinstance(protocol, M4Protocol):
+        protocol.check(panel, horizon)
+    if isinstance(protocol, LongHorizonProtocol):
         train_end, test_begin = np.array([protocol.n_train]), np.array([protocol.test_begin])
     elif "test_size" in frame.attrs:
         test_begin = train_end = panel.lengths - frame.attrs["test_size"]
-        return Split(frame, panel, train_end, test_begin, share)
+        return Split(frame, panel, train_end, test_begin, share, protocol)
     else:
         train_end, test_begin = split_70_10_20(panel.lengths)
     if isinstance(share, float) and share > 0:
@@ -138,13 +148,12 @@ def split_rows_of(config: Config) -> Split:
     return Split(frame, panel, train_end, test_begin, share, protocol)
 
 
-def _protocol(data: Config) -> LongHorizonProtocol | None:
+def _protocol(data: Config) -> LongHorizonProtocol | M4Protocol | None:
     """Return the benchmark that the data are to be scored by."""
-    if data["protocol"] is None:
+    kind = data["protocol"]
+    if kind is None:
         return None
-    if data["protocol"] != "long_horizon" or data["name"] not in PROTOCOLS:
-        raise ValueError(
-            f"data.protocol={data['protocol']!r} with data={data['name']}: the only protocol is long_horizon, for "
-            f"{', '.join(PROTOCOLS)}"
-        )
-    return PROTOCOLS[data["name"]]
+    if data["name"] not in KINDS.get(kind, {}):
+        known = "; ".join(f"{name}, for {', '.join(sets)}" for name, sets in KINDS.items())
+        raise ValueError(f"data.protocol={kind!r} with data={data['name']}: the protocols are {known}")
+    return KINDS[kind][data["name"]]

@@ -65,6 +65,9 @@ def declare_roles(
     declared = (("static", static), ("known", known), ("observed", observed))
     roles: dict[Label, Role] = {}
     for role, names in declared:
+        is_listed = isinstance(names, (str, int, Sequence, np.ndarray, pd.Index))
+        if names is not None and not is_listed:
+            raise TypeError(f"{role} must name columns: a name or a list of names, got {type(names).__name__}")
         for name in (names,) if isinstance(names, (str, int)) else names if names is not None else ():
             name = to_label(name)
             if name in roles:
@@ -216,7 +219,10 @@ def static_rows(table: pd.DataFrame, names: Iterable[Label], ids: np.ndarray, id
     place = keys.get_indexer(pd.Index(ids, dtype=object))
     if (place < 0).any():
         absent = shorten([repr(name) for name in ids[place < 0]])
-        raise ValueError(f"static has no row for {np.count_nonzero(place < 0)} ids: {absent}. Add a row for each")
+        raise ValueError(
+            f"static has no row for {np.count_nonzero(place < 0)} ids: {absent}. Add a row for each, or give X the "
+            f"columns"
+        )
     return {name: column_of(table, name, "static covariate", "static").iloc[place] for name in names}
 
 

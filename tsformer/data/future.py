@@ -289,7 +289,7 @@ def _shortfall(panel: Panel, series: int, found: np.ndarray, present: bool) -> s
     first, last = (_show(panel, series, length + step) for step in (0, len(found) - 1))
     text = f"{_of_id(panel, series).removeprefix(' of ')}: needed {first} to {last}, ".removeprefix(": ")
     if not n_found:
-        return text + ("none of its rows is among them" if present else "no rows")
+        return text + ("none of its rows is among them (the history ends one step before)" if present else "no rows")
     if found[:n_found].all():
         text += f"given until {_show(panel, series, length + n_found - 1)}: "
     else:
@@ -323,4 +323,5 @@ def _lengthened(panel: Panel, horizon: int) -> Panel:
         indptr=panel.indptr + np.arange(panel.n_series + 1) * horizon,
         known=spread(panel.known),
         observed=spread(panel.observed),
+        weight=None,  # of what is learned, not of what is forecast
     )

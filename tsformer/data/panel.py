@@ -36,6 +36,7 @@ from tsformer.data.series import ROLES, Panel, Schema, check_finite, no_columns
 # Imported from here by the rest of the library: this is the door.
 from tsformer.data.series import check_support as check_support
 from tsformer.data.series import check_trainable as check_trainable
+from tsformer.data.series import ruled_out as ruled_out
 
 
 def to_panel(
@@ -106,7 +107,11 @@ def to_panel(
     else:
         roles = declare_roles(known, observed, static if table is None else static_columns(table, id_col))
     inside: dict[Label, str] = {name: role for name, role in roles.items() if table is None or role != "static"}
-    if weight_col is not None and schema is None:
+    if schema is not None:
+        weight_col = None
+    if weight_col is not None:
+        if not isinstance(weight_col, (str, int)):
+            raise TypeError(f"weight_col must name a column, got {type(weight_col).__name__}")
         if weight_col in roles:
             raise ValueError(f"weight_col={weight_col!r} is also a {roles[weight_col]} covariate: leave it out of one")
         inside |= {weight_col: "weight"}
@@ -124,7 +129,7 @@ def to_panel(
     # 2. Values, and covariates as numbers.
     values = rows.put(map(read_numbers, data.columns, data.targets), len(data.targets))
     columns = dict(zip(inside, data.covariates, strict=True))
-    weight = columns.pop(weight_col) if weight_col is not None and schema is None else None
+    weight = None if weight_col is None else columns.pop(weight_col)
     if table is not None and ids is not None:
         columns |= static_rows(table, roles.keys() - columns.keys(), ids.values, id_col)
     covariates, encoded = encode_all(columns, roles, None if schema is None else schema.covariates)
@@ -178,7 +183,7 @@ def _weighted(panel: Panel, rows: _Rows, column: pd.Series, name: Label) -> Pane
         )
     if not given.any():
         raise ValueError(f"weight_col={name!r} is 0 in every row: nothing would be learned. Leave it out")
-    return replace(panel, weight=np.nan_to_num(weight))
+    return replace(panel, weight=np.nan_to_num(weight) / given.max())  # only ratios count
 
 
 def _static_table(static: Any) -> tuple[pd.DataFrame | None, Any]:

@@ -232,17 +232,22 @@ def check_finite(panel: Panel) -> None:
             )
 
 
+def ruled_out(values: np.ndarray, loss: object) -> np.ndarray:
+    """Return where values (...) have no probability under the distribution of a loss; nowhere for other losses."""
+    if loss == "log_normal":
+        return values <= 0
+    if loss == "negative_binomial":
+        return (values < 0) | (values != np.floor(values)) & ~np.isnan(values)
+    return np.zeros(values.shape, dtype=bool)
+
+
 def check_support(panel: Panel, loss: object) -> None:
     """Raise a ValueError that names the first target that the distribution of a loss rules out, if there is one."""
-    values = panel.values
-    if loss == "log_normal":
-        wrong, kind, way_out = values <= 0, "not positive", "loss='normal' or loss='student_t'"
-    elif loss == "negative_binomial":
-        wrong = (values < 0) | (values != np.floor(values)) & ~np.isnan(values)
-        kind, way_out = "no counts (0, 1, 2 ...)", "loss='log_normal' (positive values) or loss='student_t'"
-    else:
-        return
+    values, wrong = panel.values, ruled_out(panel.values, loss)
     if wrong.any():
+        kind, way_out = "not positive", "loss='normal' or loss='student_t'"
+        if loss == "negative_binomial":
+            kind, way_out = "no counts (0, 1, 2 ...)", "loss='log_normal' (positive values) or loss='student_t'"
         row, column = (int(i) for i in np.argwhere(wrong)[0])
         raise ValueError(
             f"loss={loss!r}: {np.count_nonzero(wrong)} values are {kind}, the first: {values[row, column]:g} in "

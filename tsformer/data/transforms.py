@@ -138,6 +138,10 @@ class TargetTransform:
                 out[..., channel] = np.where(x >= 0, _power(logs, power), -_power(logs, 2 - power))
         return out
 
+    def clip(self, values: np.ndarray) -> np.ndarray:
+        """Return values in target units, those below what has an image raised to it."""
+        return np.maximum(values, LOWER_BOUND.get(self.name or "", -np.inf))
+
     def inverse(self, values: np.ndarray) -> np.ndarray:
         """Return values (B, H, C) or (B, H, C, Q) in target units.
 

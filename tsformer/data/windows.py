@@ -66,36 +66,47 @@ def series_statistics(panel: Panel, end: np.ndarray | int | None = None) -> Seri
     SeriesStatistics
         Without NaN: a series with no observed value has the average over the others (0 if there are none).
     """
-    n_series, lengths = panel.n_series, panel.lengths
-    series = np.repeat(np.arange(n_series), lengths)
-    counts = np.ones(len(series), dtype=bool)
     if end is not None:
-        steps = np.arange(len(series)) - panel.indptr[series]
-        counts = steps < np.broadcast_to(end, n_series)[series]
-    if panel.weight is not None:
-        counts &= panel.weight > 0
-    statistics = [_channel_statistics(values, series, counts, n_series) for values in panel.values.T]
+        panel = panel.rows(0, end)
+    statistics = [_channel_statistics(values, panel.indptr, panel.weight) for values in panel.values.T]
     mean, deviation = (np.stack(columns, axis=1) for columns in zip(*statistics, strict=True))
     return SeriesStatistics(mean, deviation)
 
 
 def _channel_statistics(
-    values: np.ndarray, series: np.ndarray, counts: np.ndarray, n_series: int
+    values: np.ndarray, indptr: np.ndarray, weight: np.ndarray | None
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return (N,) mean and deviation of one channel."""
-    observed = counts & ~np.isnan(values)
-    values, series = values[observed], series[observed]
-    number = np.bincount(series, minlength=n_series)
-    # Sums start from the first value of each series, so that constants come out exact and levels of 1e12 keep digits.
-    origin = np.zeros(n_series)
-    origin[series[::-1]] = values[::-1]
-    known = np.maximum(number, 1)
-    mean = origin + np.bincount(series, values - origin[series], n_series) / known
-    deviation = np.sqrt(np.bincount(series, np.square(values - mean[series]), n_series) / known)
-    unknown = number == 0
-    if unknown.any() and not unknown.all():
-        mean[unknown], deviation[unknown] = mean[~unknown].mean(), deviation[~unknown].mean()
+    counts = ~np.isnan(values)
+    if weight is not None:
+        counts &= weight > 0
+    if not counts.all():
+        values = values[counts]
+        indptr = np.concatenate([[0], np.cumsum(counts)])[indptr]
+    number = np.diff(indptr)
+    known = number > 0
+    mean, deviation = np.zeros(len(number)), np.zeros(len(number))
+    if known.any():
+        begin, number = indptr[:-1][known], number[known]
+        # Sums start from the first value of each series, so that constants come out exact and levels of 1e12 keep
+        # their digits.
+        origin = values[begin]
+        centred = values - np.repeat(origin, number)
+        shift = np.add.reduceat(centred, begin) / number
+        centred -= np.repeat(shift, number)
+        mean[known] = origin + shift
+        deviation[known] = np.sqrt(np.add.reduceat(np.square(centred, out=centred), begin) / number)
+        mean[~known], deviation[~known] = mean[known].mean(), deviation[known].mean()
     return mean, deviation
+
+
+def last_observed(panel: Panel) -> np.ndarray:
+    """Return the last observed value of each series and channel, (N, C); NaN where there is none."""
+    rows, channels = np.nonzero(~np.isnan(panel.values))
+    series = np.searchsorted(panel.indptr, rows, side="right") - 1
+    last = np.full((panel.n_series, panel.n_channels), np.nan)
+    last[series, channels] = panel.values[rows, channels]  # of several, numpy keeps the last
+    return last
 
 
 def training_runs(lengths: np.ndarray, context_length: int, horizon: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -246,6 +257,7 @@ class Windows:
         self.ends = np.cumsum(counts)
         self.context_length, self.horizon = context_length, horizon
         self.calendar_fields = tuple(calendar_fields)
+        self.statistics, self.scales = statistics, scales
         if not self.ends.size or not self.ends[-1]:
             raise ValueError(
                 f"no window: the longest series has {panel.lengths.max(initial=0)} rows. Training needs two or more, "
@@ -286,18 +298,22 @@ class Windows:
         values.masked_fill_(~mask, 0.0)
         context = self.context_length
         chosen = torch.from_numpy(series)
+        target_mask, weight = mask[:, context:], None
+        if self._weight is not None:
+            weight = self._weight[rows[:, context:]].float()  # (B, H, 1)
+            target_mask = target_mask & (weight > 0)
         return Batch(
             context=values[:, :context],
             context_mask=mask[:, :context],
             target=values[:, context:],
-            target_mask=mask[:, context:],
+            target_mask=target_mask,
             series_mean=self._mean[chosen],
             series_deviation=self._deviation[chosen],
             calendar=self._calendar(series, cutoffs) if self.calendar_fields else None,
             known=self._gather("known", rows, inside),
             observed=self._gather("observed", rows[:, :context], inside[:, :context]),
             static=self._gather("static", chosen),
-            weight=None if self._weight is None else self._weight[rows[:, context:]].float(),
+            weight=weight,
         )
 
     def _calendar(self, series: np.ndarray, cutoffs: np.ndarray) -> torch.Tensor:

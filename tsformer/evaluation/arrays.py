@@ -48,7 +48,7 @@ def forward_fill(context: np.ndarray, empty: np.ndarray) -> np.ndarray:
     context
         (B, L, C) float, NaN where missing.
     empty
-        (C,) value of a channel that is missing all along.
+        (C,) or (B, 1, C) value of a channel that is missing all along.
 
     Returns
     -------

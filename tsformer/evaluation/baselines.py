@@ -27,7 +27,7 @@ from tsformer.ridge import PENALTIES, RidgeFit
 MIN_LOOK_BACK = 336
 
 
-class _Baseline(BaseEstimator):
+class Baseline(BaseEstimator):
     """Frame in, frame out; the subclass says how far it looks back and forecasts arrays."""
 
     prediction_length: int
@@ -146,7 +146,7 @@ class _Baseline(BaseEstimator):
         """Forecast (B, H, C) from contexts (B, L, C) without missing values."""
 
 
-class RepeatLast(_Baseline):
+class RepeatLast(Baseline):
     """The last observed value, repeated.
 
     Parameters
@@ -187,7 +187,7 @@ class RepeatLast(_Baseline):
         return np.repeat(context[:, -1:], horizon, axis=1)
 
 
-class SeasonalNaive(_Baseline):
+class SeasonalNaive(Baseline):
     """The last season, repeated.
 
     Parameters
@@ -242,7 +242,7 @@ class SeasonalNaive(_Baseline):
         return context[:, context.shape[1] - season + np.arange(horizon) % season]
 
 
-class RidgeForecaster(_Baseline):
+class RidgeForecaster(Baseline):
     """Ridge regression from look-back to horizon, one weight matrix for all series and channels.
 
     Windows are centred on their last value; the penalty is chosen by squared error on the last part of the rows;

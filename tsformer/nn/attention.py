@@ -85,7 +85,7 @@ class MultiHeadAttention(nn.Module):
         """Keys and values of the encoder's output (R, S, D), computed once for all decoder steps."""
         d = memory.shape[-1]
         k, v = self._heads(F.linear(memory, self.in_proj.weight[d:], self.in_proj.bias[d:])).chunk(2, 1)
-        return rotate(k, rotation), v
+        return rotate(k, rotation).contiguous(), v.contiguous()  # read at every step
 
     def cross(
         self, x: torch.Tensor, memory: KeysValues, rotation: Rotation = None, key_mask: torch.Tensor | None = None

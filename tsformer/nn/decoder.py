@@ -10,6 +10,7 @@ from torch import nn
 
 from tsformer.config import ModelConfig
 from tsformer.nn.attention import KeysValues, KVCache, MultiHeadAttention, Rotation
+from tsformer.nn.dropout import Dropout
 from tsformer.nn.encoder import FeedForward
 
 
@@ -24,7 +25,7 @@ class DecoderLayer(nn.Module):
         self.cross_attention = MultiHeadAttention(d, config.nhead, config.attention_dropout)
         self.feed_forward = FeedForward(d, config.dim_feedforward, config.dropout, config.activation)
         self.norm1, self.norm2, self.norm3 = nn.LayerNorm(d), nn.LayerNorm(d), nn.LayerNorm(d)
-        self.dropout = nn.Dropout(config.dropout)
+        self.dropout = Dropout(config.dropout)
 
     def forward(
         self,

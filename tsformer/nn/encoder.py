@@ -7,6 +7,7 @@ from torch import nn
 
 from tsformer.config import Activation, ModelConfig
 from tsformer.nn.attention import MultiHeadAttention, Rotation
+from tsformer.nn.dropout import Dropout
 
 
 class FeedForward(nn.Sequential):
@@ -15,7 +16,7 @@ class FeedForward(nn.Sequential):
     def __init__(self, d_model: int, dim_feedforward: int, dropout: float, activation: Activation) -> None:
         act: nn.Module = nn.GELU() if activation == "gelu" else nn.ReLU()
         super().__init__(
-            nn.Linear(d_model, dim_feedforward), act, nn.Dropout(dropout), nn.Linear(dim_feedforward, d_model)
+            nn.Linear(d_model, dim_feedforward), act, Dropout(dropout), nn.Linear(dim_feedforward, d_model)
         )
 
 
@@ -29,7 +30,7 @@ class EncoderLayer(nn.Module):
         self.attention = MultiHeadAttention(d, config.nhead, config.attention_dropout)
         self.feed_forward = FeedForward(d, config.dim_feedforward, config.dropout, config.activation)
         self.norm1, self.norm2 = nn.LayerNorm(d), nn.LayerNorm(d)
-        self.dropout = nn.Dropout(config.dropout)
+        self.dropout = Dropout(config.dropout)
 
     def forward(self, x: torch.Tensor, rotation: Rotation, key_mask: torch.Tensor | None) -> torch.Tensor:
         """(R, P, D) to (R, P, D)."""

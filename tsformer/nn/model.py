@@ -13,6 +13,7 @@ from tsformer.config import ModelConfig
 from tsformer.nn.attention import KeysValues, KVCache
 from tsformer.nn.covariates import Covariates
 from tsformer.nn.decoder import Decoder
+from tsformer.nn.dropout import Dropout
 from tsformer.nn.embedding import PatchEmbedding, Patching
 from tsformer.nn.encoder import Encoder
 from tsformer.nn.heads import build_head
@@ -81,7 +82,7 @@ class ForecastTransformer(nn.Module):
         self.calendar = CalendarEmbedding(config.calendar_sizes, config.d_model) if config.calendar_sizes else None
         has_covariates = config.known_sizes or config.observed_sizes or config.static_sizes
         self.covariates = Covariates(config) if has_covariates else None
-        self.dropout = nn.Dropout(config.dropout)
+        self.dropout = Dropout(config.dropout)
         self.encoder = Encoder(config)
         self.decoder = Decoder(config)
         self.head = build_head(config, loss)
@@ -100,7 +101,7 @@ class ForecastTransformer(nn.Module):
     def encode(self, batch: Batch, n_patches: int) -> Memory:
         """Read the context; ``n_patches`` is the number of patches that will be decoded."""
         channels = batch.context.shape[2]
-        batch, effect = self._without_effect(batch)
+        batch, effect = self.without_effect(batch)
         scale = self.scaler(batch)
         values = scale.normalise(batch.context, batch.context_mask).to(self.dtype)  # (B, L, C)
         patches = self.patching.split(values, pad_left=True)  # (R, N, W)
@@ -161,13 +162,18 @@ class ForecastTransformer(nn.Module):
         """The dtype that the network computes in."""
         return self.encoder_embedding.values.weight.dtype
 
+    @property
+    def device(self) -> torch.device:
+        """Where the weights are."""
+        return self.encoder_embedding.values.weight.device
+
     def _embed(
         self, embedding: PatchEmbedding, patches: torch.Tensor, missing: torch.Tensor | None, positions: Positions
     ) -> torch.Tensor:
         x = embedding(patches, missing)
         return self.dropout(x if positions.added is None else x + positions.added)
 
-    def _without_effect(self, batch: Batch) -> tuple[Batch, torch.Tensor | None]:
+    def without_effect(self, batch: Batch) -> tuple[Batch, torch.Tensor | None]:
         """Return the batch less the effect of known covariates on its context, and that on its target (B, H, C)."""
         effect = None if self.covariates is None else self.covariates.effect(batch, self.dtype)
         if effect is None:

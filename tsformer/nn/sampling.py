@@ -22,7 +22,7 @@ BLOCK = 50
 # Paths behind the means and quantiles of a distribution: a quantile of 10 % is then one of 10 % +- 2.
 SUMMARY_PATHS = 200
 # Normal scores of a truth that the head had ruled out.
-MAX_SCORE = 4.0
+LARGEST_SCORE = 4.0
 
 
 def sample(
@@ -153,7 +153,7 @@ def fit_copula(model: ForecastTransformer, batches: Iterable[Batch]) -> None:
             outputs, memory = training_outputs(model, batch, teacher_forcing=1.0, detach=True)
             truth, missing = model.target_patches(batch, memory.scale)  # (R, M, W)
             is_known = (missing == 0) & (memory.unit > 0)
-            scores = head.scores(outputs, truth, generator).nan_to_num().clamp(-MAX_SCORE, MAX_SCORE)
+            scores = head.scores(outputs, truth, generator).nan_to_num().clamp(-LARGEST_SCORE, LARGEST_SCORE)
             scores = torch.where(is_known, scores, 0.0).flatten(0, 1).double()  # (R M, W)
             known = is_known.flatten(0, 1).double()
             products += scores.T @ scores
@@ -171,7 +171,8 @@ def fit_copula(model: ForecastTransformer, batches: Iterable[Batch]) -> None:
 
 def _sampling_head(model: ForecastTransformer) -> QuantileHead | DistributionHead:
     """Return the head of a model that can sample."""
-    assert not isinstance(model.head, PointHead)
+    if isinstance(model.head, PointHead):
+        raise TypeError("a point head has no distribution to sample from")
     return model.head
 
 

@@ -60,7 +60,8 @@ class InstanceScaler(nn.Module):
     Under ``"robust"`` and ``"asinh"`` the interquartile range / 1.349 takes the place of the context's deviation where
     it is not 0, so that a few large values do not widen the scale. ``"asinh"`` also takes asinh of the scaled values.
 
-    A context without any observed value takes mean and deviation of the series' training rows.
+    A context without any observed value takes mean and deviation of the series' training rows, one with a single value
+    that deviation.
     So ``f(a x + b) = a f(x) + b`` for every a > 0, except under ``"none"``, and under ``"mean_abs"`` with b = 0.
     """
 
@@ -80,7 +81,7 @@ class InstanceScaler(nn.Module):
             floor = FLOOR_OF_SIZE * batch.series_deviation.unsqueeze(1)
             return Scale(torch.zeros_like(size), (size.square() + floor.square()).sqrt())
         count = mask.sum(1, keepdim=True)  # (B, 1, C)
-        seen = count > 0
+        varies = count > 1  # one value says nothing of how far others are from it
         mean = _masked_mean(x, mask, batch.series_mean.unsqueeze(1))  # (B, 1, C)
         variance = torch.where(mask, (x - mean).square(), 0.0).sum(1, keepdim=True) / count.clamp(min=1)
         deviation = batch.series_deviation.unsqueeze(1)
@@ -89,7 +90,7 @@ class InstanceScaler(nn.Module):
             variance = torch.where(high > low, ((high - low) / NORMAL_IQR).square(), variance)
         else:
             location = self._location(x, mask, mean)
-        scale = torch.where(seen, (variance + (FLOOR * deviation).square()).sqrt(), deviation)
+        scale = torch.where(varies, (variance + (FLOOR * deviation).square()).sqrt(), deviation)
         # The scale is a unit: no gradient, which a flat context would make infinite.
         return Scale(location, scale.detach(), compressed=self.scaling == "asinh")
 

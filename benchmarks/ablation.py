@@ -1,0 +1,79 @@
+"""What each choice of the recipe is worth: ETTh1 and ETTh2, three seeds, one change at a time.
+
+    TSFORMER_DATA=path/to/folder python benchmarks/ablation.py
+
+Resumable, as ``accuracy.py``; the table goes into ``docs/accuracy.md``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from accuracy_page import mean_of_horizons, pair
+from experiments import seeded, train
+from rows import MISSING, Result, Row, arguments, run, table
+
+ROOT = Path(__file__).parents[1]
+DATA = {"etth1": "ETTh1", "etth2": "ETTh2"}
+# Group, variant, and what it changes of the recipe (conf/experiment). A new line here is a new line of the table.
+VARIANTS: dict[tuple[str, str], list[str]] = {
+    ("recipe", "free-running, rotary, mean of the last season, patch of 24"): [],
+    ("training", "teacher forcing"): ["training.training_mode=teacher_forcing"],
+    ("training", "mixed: teacher forcing, then free-running"): ["training.training_mode=mixed"],
+    ("positions", "sinusoidal"): ["model.positional_encoding=sinusoidal"],
+    # Learned positions reach as far as they are trained.
+    ("positions", "learned, rollouts of 720"): ["model.positional_encoding=learned", "training.rollout_length=720"],
+    ("positions", "none"): ["model.positional_encoding=none"],
+    ("scaling", "mean of the look-back"): ["model.scaling=standard"],
+    ("scaling", "last value"): ["model.scaling=last_value"],
+    ("scaling", "none"): ["model.scaling=none"],
+    ("patch", "12 steps"): ["model.patch_length=12"],
+    ("patch", "48 steps"): ["model.patch_length=48"],
+    ("patch", "96 steps"): ["model.patch_length=96"],
+}
+
+
+def place(data: str, group: str, variant: str) -> str:
+    """Return where the rows of a variant are."""
+    words = "".join(c if c.isalnum() else " " for c in f"{group} {variant}").split()
+    return f"{data}/{'-'.join(words)}"
+
+
+def all_rows(options: argparse.Namespace) -> list[Row]:
+    """Return every row, with the seeds and limits of the command line."""
+    limits = {"max_time": options.max_time, "max_steps": options.max_steps}
+    given = [f"training.{name}={value}" for name, value in limits.items() if value is not None]
+    rows = []
+    for data in DATA:
+        for (group, variant), changes in VARIANTS.items():
+            overrides = [f"experiment={data}", *changes, *given]
+            rows += seeded(place(data, group, variant), train, overrides, options.seeds)
+    return rows
+
+
+def render(results: Mapping[str, Result | None]) -> str:
+    """Return the table."""
+    rows = [["", "", *(f"{title}, MSE / MAE ± deviation" for title in DATA.values()), "seconds"]]
+    for group, variant in VARIANTS:
+        cells, seconds = [], []
+        for data in DATA:
+            prefix = place(data, group, variant) + "/"
+            each = [result for name, result in results.items() if result is not None and name.startswith(prefix)]
+            cells.append(pair([mean_of_horizons(result["scores"]) for result in each]))
+            seconds += [result["train_seconds"] for result in each]
+        rows.append([group, variant, *cells, f"{max(seconds):.0f}" if seconds else MISSING])
+    return f"## Ablation\n\nMean of four horizons and of the seeds; one change of the recipe a line.\n\n{table(rows)}"
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Compute the rows that are missing and write the table; 1 when one failed."""
+    results, page = ROOT / "benchmarks" / "results" / "ablation", ROOT / "docs" / "accuracy.md"
+    options = arguments(str(__doc__).splitlines()[0], results, page, argv)
+    return min(1, run(options, all_rows(options), "ablation", render))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

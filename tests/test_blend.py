@@ -1,0 +1,162 @@
+"""The network blended with closed forms: who gets the weight, what may decide it, and what stays true of forecasts."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import tsformer
+from tsformer.blend import SHRINKAGE, convex_weights
+
+
+def autoregression(n: int) -> np.ndarray:
+    """x_t = 1.2 x_(t-1) - 0.5 x_(t-2) + noise."""
+    noise, x = np.random.default_rng(0).normal(size=n), np.zeros(n)
+    for t in range(2, n):
+        x[t] = 1.2 * x[t - 1] - 0.5 * x[t - 2] + noise[t]
+    return x
+
+
+def test_weights_find_the_best_blend():
+    rng = np.random.default_rng(0)
+    truth, errors = rng.normal(size=4000), rng.normal(size=(3, 4000))
+    for is_squared in (False, True):
+        # Independent errors of deviations 1 and 2: weights as one over the variance; the third is too bad to help.
+        forecasts = truth + errors * np.array([[1.0], [2.0], [50.0]])
+        weights = convex_weights(forecasts, truth, np.ones(4000), is_squared)
+        np.testing.assert_allclose(weights, [0.8, 0.2, 0.0], atol=0.03)
+    exact = convex_weights(np.stack([truth + 1, truth, truth - 3]), truth, np.ones(4000), False)
+    assert exact[1] > 0.95
+    # What does not count does not decide.
+    half = np.arange(4000) < 2000
+    forecasts = np.stack([np.where(half, truth, 9.0), np.where(half, -9.0, truth)])
+    assert convex_weights(forecasts, truth, half.astype(float), False)[0] > 0.99
+
+
+def test_a_pure_season_is_repeated(small):
+    season = np.tile(np.random.default_rng(0).normal(size=7), 150)
+    model = small(freq="D").fit(pd.Series(season, pd.date_range("2024-01-01", periods=len(season)), name="y"))
+    shares = model.blend_
+    assert model._fitted.blend.period in (7, 14, 21, 28)
+    # The linear maps can be the same season, but for their penalty.
+    assert shares["seasonal"] > 0.5 and shares["network"] < SHRINKAGE + 0.05
+    np.testing.assert_allclose(model.predict(horizon=14), np.roll(season, -len(season) % 7)[:14], atol=0.2)
+
+
+def test_a_random_walk_repeats_its_last_value(small):
+    walk = np.random.default_rng(0).normal(size=3000).cumsum()
+    model = small(prediction_length=5).fit(walk)
+    assert model._fitted.blend.period == 1
+    forecast = model.predict().to_numpy()
+    assert model.blend_["network"] < 0.3
+    assert np.abs(forecast - walk[-1]).max() < 0.5
+
+
+def test_an_autoregression_is_linear(small):
+    model = small(prediction_length=4, patch_length=4).fit(autoregression(4000))
+    assert model.blend_["linear"] > 0.8
+
+
+def test_few_validation_windows_say_little(small, wave):
+    few, many = (small(validation_size=size).fit(wave(600)).blend_ for size in (7, 300))
+    assert (
+        max(abs(few[name] - share) for name, share in {"network": 0.25, "linear": 0.5, "seasonal": 0.25}.items()) < 0.21
+    )
+    assert many["network"] + many["seasonal"] != pytest.approx(few["network"] + few["seasonal"], abs=0.01)
+
+
+def test_a_forecast_is_never_outside_its_parts(small, wave):
+    model = small().fit(wave(200))
+    fitted, parts = model._fitted, []
+    for weights in np.eye(4):
+        model._fitted = replace(fitted, blend=replace(fitted.blend, weights=weights))
+        parts.append(model.predict().to_numpy())
+    model._fitted = fitted
+    np.testing.assert_allclose(model.predict(), np.tensordot(fitted.blend.weights, parts, 1), rtol=1e-9)
+    model._fitted = replace(fitted, blend=None)
+    np.testing.assert_allclose(model.predict(), parts[0], rtol=1e-12)
+
+
+def test_rows_behind_the_training_rows_do_not_reach_the_maps(small, wave, monkeypatch):
+    seen = []
+    original = tsformer.blend.linear_maps
+    monkeypatch.setattr("tsformer.blend.linear_maps", lambda *args: seen.append(args[0]) or original(*args))
+    values = wave(200)
+    changed = values.copy()
+    changed[180:] += np.random.default_rng(1).normal(0, 5, 20)
+    for data in (values, changed):
+        small(validation_size=20).fit(data)
+    np.testing.assert_array_equal(*seen)
+
+
+def test_saved_is_loaded(small, wave, tmp_path):
+    model = small().fit(wave(200))
+    again = tsformer.load(model.save(tmp_path / "model"))
+    assert again.blend_ == model.blend_ and again.blend is True
+    pd.testing.assert_frame_equal(again.predict(horizon=30), model.predict(horizon=30), check_exact=True)
+
+
+@pytest.mark.parametrize("settings", [{}, {"target_transform": "log1p", "loss": "mse"}, {"loss": "quantile"}])
+def test_a_shorter_forecast_begins_a_longer_one(small, wave, settings):
+    model = small(**settings).fit(wave(200))
+    np.testing.assert_allclose(model.predict(horizon=40)[:10], model.predict(horizon=10), rtol=1e-6)
+
+
+def test_it_shifts_and_scales_with_the_data(small, wave):
+    values = wave(200)
+    one, other = (small().fit(data) for data in (values, 1000 + 50 * values))
+    np.testing.assert_allclose(other.predict(), 1000 + 50 * one.predict(), rtol=1e-4)
+    np.testing.assert_allclose(list(one.blend_.values()), list(other.blend_.values()), atol=1e-3)
+
+
+def test_quantiles_move_with_their_median(small, wave):
+    model = small(loss="quantile", quantiles=[0.1, 0.5, 0.7]).fit(wave(200))
+    blended = model.predict(quantiles=[0.1, 0.5, 0.7]).to_numpy()
+    model._fitted = replace(model._fitted, blend=None)
+    alone = model.predict(quantiles=[0.1, 0.5, 0.7]).to_numpy()
+    moved = blended - alone
+    np.testing.assert_allclose(moved[:, 1:], moved[:, [2, 2, 2]], atol=1e-9)
+    assert np.abs(moved).max() > 0.1
+
+
+def test_missing_values_constants_and_short_series(small, wave):
+    rng = np.random.default_rng(0)
+    values = wave(200)
+    values[rng.random(200) < 0.3] = np.nan
+    frame = pd.DataFrame({"gaps": values, "constant": 0.1, "late": np.r_[np.full(150, np.nan), wave(50)]})
+    forecast = small().fit(frame).predict(horizon=20)
+    assert np.isfinite(forecast.to_numpy()).all() and (forecast["constant"] == 0.1).all()
+    ids, n = np.repeat(np.arange(40), 9), 9
+    short = pd.DataFrame({"unique_id": ids, "ds": np.tile(np.arange(n), 40), "y": rng.normal(size=360).cumsum()})
+    model = small(prediction_length=3).fit(short)
+    assert np.isfinite(model.predict()["TransformerForecaster"]).all()
+    assert set(model.blend_) == {"network", "linear", "seasonal"}
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [{"blend": False}, {"validation_size": 0, "patience": None}, {"loss": "normal"}],
+    ids=["off", "no validation", "distribution"],
+)
+def test_the_network_alone(small, wave, settings):
+    model = small(**settings).fit(wave(200))
+    assert model.blend_ == {"network": 1.0} and model._fitted.blend is None
+
+
+def test_weights_of_errors_count(small):
+    # A walk whose validation rows of weight 0 are a season that nothing else repeats.
+    walk = np.random.default_rng(0).normal(size=1000).cumsum()
+    season = walk.copy()
+    season[950:] = np.tile([50.0, -50.0], 25)
+    trust = np.r_[np.ones(950), np.zeros(50)]
+    frame = pd.DataFrame({"y": season, "trust": trust})
+    model = small(prediction_length=2, weight_col="trust", validation_size=100).fit(frame)
+    assert model._fitted.blend.period == 1
+
+
+def test_blend_is_true_or_false(small, wave):
+    with pytest.raises(TypeError, match="blend must be True or False"):
+        small(blend="yes").fit(wave(100))

@@ -1,0 +1,327 @@
+"""The network blended with closed-form forecasts: a convex combination with weights from the validation rows.
+
+Averages of forecasts that err in different ways are hard to beat (Bates and Granger 1969). Where a season is exact, or
+a series is a random walk, the closed forms take over, and the forecast is never much worse than theirs.
+
+Letters: B windows, R rows (one window of one channel each), L context steps, P steps of a patch, H horizon steps,
+C channels, K forecasts blended.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import torch
+
+from tsformer.batch import Batch
+from tsformer.data.windows import Windows
+from tsformer.evaluation.arrays import forward_fill, in_chunks
+from tsformer.experts import (
+    MAX_SERIES,
+    candidate_periods,
+    linear_forecast,
+    linear_maps,
+    moments,
+    seasonal_forecast,
+)
+from tsformer.nn.decoding import forecast
+from tsformer.nn.model import ForecastTransformer
+
+# Rows that the linear maps are fitted on, evenly spaced: more change them by less than their noise.
+MAX_ROWS = 50_000
+# Share of equal weights in the blend: what one validation span says is never quite true of the next.
+SHRINKAGE = 0.03
+# Below this mean error, in deviations, there is nothing left to weigh.
+ALL_BUT_EXACT = 1e-100
+# Steps of the search for the weights, and how far the first goes.
+N_STEPS, FIRST_STEP = 200, 5.0
+
+
+@dataclass(frozen=True)
+class Blend:
+    """Closed-form forecasts, and what each weighs beside the network.
+
+    Parameters
+    ----------
+    weights
+        (K,) at least 0, of sum 1: of the network, of each linear map, of the season.
+    maps
+        (K - 2, L, P) linear maps from context to next patch.
+    period
+        Steps of the season that is repeated; 1: the last value.
+    """
+
+    weights: np.ndarray
+    maps: np.ndarray
+    period: int
+
+    @property
+    def shares(self) -> dict[str, float]:
+        """How much of the forecast is whose; of sum 1."""
+        network, *linear, seasonal = self.weights.tolist()
+        return {"network": network, "linear": sum(linear), "seasonal": seasonal}
+
+    def forecast(
+        self, network: ForecastTransformer, batch: Batch, horizon: int, given: torch.Tensor | None = None
+    ) -> torch.Tensor:
+        """Forecast as `nn.decoding.forecast` does, by all forecasts together.
+
+        Parameters
+        ----------
+        network
+            In evaluation mode, with a point or quantile head; the quantiles of a step move with their median.
+        batch, horizon
+            The windows, and H.
+        given
+            (B, H, C) target units: values to go on from, NaN where the model decides. Each forecast is fed with its own
+            plus what the given values differ from the blend, so that the blend goes through them, and stays what it is
+            when they are its own.
+
+        Returns
+        -------
+        torch.Tensor
+            (B, H, C) or (B, H, C, Q), target units. Where all forecasts are the same, so is the blend, to the last
+            digit.
+        """
+        plain, effect = _without_effect(network, batch)
+        context = _contexts(plain)
+        values = forecast(network, batch, horizon)
+        experts = [expert + effect for expert in self.experts(context, horizon)]
+        blended = values + self._shift(values, experts, network)
+        if given is None:
+            return blended
+        surprise = given - _point(blended, network)  # (B, H, C)
+        values = forecast(network, batch, horizon, _point(values, network) + surprise)
+        known = [expert - effect + _rows(surprise) for expert in experts]
+        experts = [expert + effect for expert in self.experts(context, horizon, known)]
+        return values + self._shift(values, experts, network)
+
+    def _shift(self, values: torch.Tensor, experts: list[np.ndarray], network: ForecastTransformer) -> torch.Tensor:
+        """Return what takes the forecast of the network to the blend, (B, H, C) or (B, H, C, 1)."""
+        point = _point(values, network)
+        rows = _rows(point)  # (R, H)
+        shift = sum(weight * (expert - rows) for weight, expert in zip(self.weights[1:], experts, strict=True))
+        n_windows, horizon, n_channels = point.shape
+        moved = torch.from_numpy(shift).view(n_windows, n_channels, horizon).transpose(1, 2).to(values.device)
+        return moved if values.ndim == 3 else moved.unsqueeze(-1)
+
+    def experts(self, context: np.ndarray, horizon: int, given: list[np.ndarray] | None = None) -> Iterator[np.ndarray]:
+        """Return the closed-form forecasts (R, H) of contexts (R, L), in the order of the weights.
+
+        ``given`` holds values (R, H) for each to go on from, NaN where it decides.
+        """
+        known: list[np.ndarray | None] = [None] * (len(self.maps) + 1) if given is None else [*given]
+        for weights, values in zip(self.maps, known, strict=False):
+            yield linear_forecast(context, weights, horizon, values)
+        yield seasonal_forecast(context, self.period, horizon, known[-1])
+
+    def to_arrays(self) -> dict[str, np.ndarray]:
+        """Return what a file keeps."""
+        return {"weights": self.weights, "maps": self.maps, "period": np.array(self.period)}
+
+    @classmethod
+    def from_arrays(cls, arrays: dict[str, np.ndarray]) -> Blend:
+        """Return the blend that `to_arrays` wrote."""
+        return cls(arrays["weights"], arrays["maps"], int(arrays["period"]))
+
+
+class _HeldOut(NamedTuple):
+    """Rows that decide, each around the last value of its context in units of its series' training deviation."""
+
+    context: np.ndarray
+    """(R, L)."""
+    target: np.ndarray
+    """(R, H); 0 where it does not count."""
+    weight: np.ndarray
+    """(R, H) what an error counts, 0 where the target is missing."""
+    network: np.ndarray
+    """(R, H) the network's forecast."""
+
+    def error(self, forecast: np.ndarray, is_squared: bool) -> float:
+        """Weighted mean error of forecasts (R, H)."""
+        error = forecast - self.target
+        return float(np.average(np.square(error) if is_squared else np.abs(error), weights=self.weight))
+
+
+def fit_blend(
+    network: ForecastTransformer,
+    training: Windows,
+    validation: Windows,
+    *,
+    usual_season: int,
+    is_squared: bool,
+    batch_size: int,
+) -> Blend | None:
+    """Fit the closed forms on training rows; choose among them, and weigh all, on validation rows.
+
+    Parameters
+    ----------
+    network
+        Trained, in evaluation mode, with a point or quantile head.
+    training
+        Windows of training rows alone, with targets of a patch.
+    validation
+        Windows whose targets lie behind them.
+    usual_season
+        Season of the frequency, steps.
+    is_squared
+        Whether errors count by their squares, as means want it, or by their size.
+    batch_size
+        Windows that the network forecasts at a time.
+
+    Returns
+    -------
+    Blend or None
+        None when no validation window has an observed target of a series that varies.
+    """
+    held_out = _held_out(network, validation, batch_size)
+    if not held_out.weight.any():
+        return None
+    length, horizon = held_out.context.shape[1], held_out.target.shape[1]
+    n_steps = length + network.config.patch_length
+    products = moments(_training_rows(network, training, n_steps), n_steps)
+    maps = [
+        min(
+            candidates,
+            key=lambda weights: held_out.error(linear_forecast(held_out.context, weights, horizon), is_squared),
+        )
+        for candidates in linear_maps(products, network.config.patch_length)
+    ]
+    period = min(
+        candidate_periods(_training_series(training), usual_season, length),
+        key=lambda period: held_out.error(seasonal_forecast(held_out.context, period, horizon), is_squared),
+    )
+    n_forecasts = len(maps) + 2
+    blend = Blend(np.full(n_forecasts, 1 / n_forecasts), np.stack(maps), period)
+    forecasts = np.stack([held_out.network, *blend.experts(held_out.context, horizon)])  # (K, R, H)
+    counts = held_out.weight > 0
+    weights = convex_weights(forecasts[:, counts], held_out.target[counts], held_out.weight[counts], is_squared)
+    # As many windows that do not overlap as there are forecasts to weigh say as much as equal weights do.
+    shrinkage = max(SHRINKAGE, n_forecasts / (n_forecasts + _n_separate(validation)))
+    return Blend((1 - shrinkage) * weights + shrinkage / n_forecasts, blend.maps, blend.period)
+
+
+def convex_weights(forecasts: np.ndarray, target: np.ndarray, weight: np.ndarray, is_squared: bool) -> np.ndarray:
+    """Return the weights at least 0, of sum 1, whose blend has the lowest error: by exponentiated gradients.
+
+    Parameters
+    ----------
+    forecasts
+        (K, N), from equal weights on (Kivinen and Warmuth 1997).
+    target, weight
+        (N,), and what an error at each counts.
+    is_squared
+        Squared or absolute errors.
+
+    Returns
+    -------
+    np.ndarray
+        (K,); always the same for the same input.
+    """
+    n_forecasts = len(forecasts)
+    weights = best = np.full(n_forecasts, 1 / n_forecasts)
+    weight = weight / weight.sum()
+    lowest = np.inf
+    for step in range(N_STEPS):
+        error = weights @ forecasts - target
+        loss = float(weight @ (np.square(error) if is_squared else np.abs(error)))
+        if loss < lowest:
+            best, lowest = weights, loss
+        if loss < ALL_BUT_EXACT:
+            break
+        slope = forecasts @ (weight * (2 * error if is_squared else np.sign(error))) / loss  # (K,), without unit
+        exponent = -FIRST_STEP / np.sqrt(step + 1) * (slope - weights @ slope)
+        weights = weights * np.exp(np.clip(exponent, -FIRST_STEP, FIRST_STEP))
+        weights = weights / weights.sum()
+    return best
+
+
+def _held_out(network: ForecastTransformer, windows: Windows, batch_size: int) -> _HeldOut:
+    """Return the rows of validation windows, with the forecasts of the network."""
+    parts = []
+    for begin in range(0, len(windows), batch_size):
+        batch = windows.batch(np.arange(begin, min(begin + batch_size, len(windows))))
+        point = _rows(_point(forecast(network, batch, windows.horizon), network))
+        batch, effect = _without_effect(network, batch)
+        point = point - effect
+        context, unit = _contexts(batch), _rows(batch.series_deviation.unsqueeze(1))  # (R, L), (R, 1)
+        target, weight = _rows(batch.target), _rows(_weights(batch))
+        varies = unit[:, 0] > 0
+        last, unit = context[varies, -1:], unit[varies]
+        context, target, point = ((x[varies] - last) / unit for x in (context, target, point))
+        parts.append(_HeldOut(context, np.where(weight[varies] > 0, target, 0.0), weight[varies], point))
+    return _HeldOut(*(np.concatenate(arrays) for arrays in zip(*parts, strict=True)))
+
+
+def _n_separate(windows: Windows) -> float:
+    """Return how many windows of their horizon would lie beside each other in the rows that the targets cover."""
+    series, cutoffs = windows.locate(np.arange(len(windows)))
+    first = np.full(windows.panel.n_series, np.iinfo(np.int64).max)
+    np.minimum.at(first, series, cutoffs)
+    rows = (windows.panel.lengths - first)[np.unique(series)].sum()
+    return float(rows * windows.panel.n_channels / windows.horizon)
+
+
+def _training_rows(
+    network: ForecastTransformer, windows: Windows, n_steps: int
+) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Return rows of context and next patch, around the last value in units of the training deviation, and weights."""
+    length, n_channels = windows.context_length, windows.panel.n_channels
+    n_windows = min(len(windows), max(1, MAX_ROWS // n_channels))
+    chosen = np.linspace(0, len(windows) - 1, n_windows).astype(np.int64)
+    for chunk in in_chunks(n_windows, n_steps * n_channels):
+        batch, _ = _without_effect(network, windows.batch(chosen[chunk]))
+        context, target, unit = _contexts(batch), _rows(batch.target), _rows(batch.series_deviation.unsqueeze(1))
+        weight = _rows(_weights(batch))
+        usable = (weight > 0).all(axis=1) & (unit[:, 0] > 0)
+        rows = np.concatenate([context, target[:, : n_steps - length]], axis=1)[usable]
+        yield (rows - rows[:, length - 1 : length]) / unit[usable], weight[usable].mean(axis=1)
+
+
+def _training_series(windows: Windows) -> list[np.ndarray]:
+    """Return the values of some channels of some series, evenly spaced, missing ones filled."""
+    panel = windows.panel
+    numbers = np.unique(np.linspace(0, panel.n_series * panel.n_channels - 1, MAX_SERIES).astype(np.int64))
+    found = []
+    for series, channel in zip(*np.divmod(numbers, panel.n_channels), strict=True):
+        values = panel.values[panel.indptr[series] : panel.indptr[series + 1], channel]
+        if not np.isnan(values).all():
+            found.append(forward_fill(values[None, :, None], np.zeros(1))[0, :, 0])
+    return found
+
+
+def _without_effect(network: ForecastTransformer, batch: Batch) -> tuple[Batch, np.ndarray | float]:
+    """Return windows less the effect of known covariates, which closed forms do not see, and that on targets (R, H)."""
+    with torch.inference_mode():
+        plain, effect = network.without_effect(batch)
+    if effect is None:
+        return batch, 0.0
+    if batch.target.shape[1]:
+        plain = plain._replace(target=torch.where(batch.target_mask, batch.target - effect, 0.0))
+    return plain, _rows(effect)
+
+
+def _contexts(batch: Batch) -> np.ndarray:
+    """Return contexts (R, L), missing values filled; those without any with the mean of the series."""
+    context = torch.where(batch.context_mask, batch.context, torch.nan).cpu().numpy()
+    filled = forward_fill(context, batch.series_mean.unsqueeze(1).cpu().numpy())
+    return filled.transpose(0, 2, 1).reshape(-1, context.shape[1])
+
+
+def _point(values: torch.Tensor, network: ForecastTransformer) -> torch.Tensor:
+    """Return the point forecast (B, H, C) of what the network forecasts: the median of quantiles."""
+    return values[..., network.head.levels.index(0.5)] if network.head.levels else values
+
+
+def _weights(batch: Batch) -> torch.Tensor:
+    """Return what an error at each target step counts, (B, H, C): 0 where it is missing."""
+    counts = batch.target_mask.to(batch.target.dtype)
+    return counts if batch.weight is None else counts * batch.weight
+
+
+def _rows(values: torch.Tensor) -> np.ndarray:
+    """Return (B, H, C) as (R, H)."""
+    return values.transpose(1, 2).flatten(0, 1).cpu().numpy()

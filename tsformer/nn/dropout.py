@@ -1,0 +1,26 @@
+"""Dropout whose random numbers do not cost a third of a training step on a CPU."""
+
+from __future__ import annotations
+
+import torch
+from torch import nn
+from torch.nn import functional as F  # noqa: N812
+
+
+class Dropout(nn.Dropout):
+    """Dropout (Srivastava et al. 2014), on a CPU by one random byte an element.
+
+    ``torch`` draws a number for each element there. Here numbers of 64 bits are drawn and read as eight bytes, so that
+    the rate is the multiple of 1/256 nearest to ``p``; values are scaled by what that rate keeps, so means are exact.
+    """
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """(...) to (...)."""
+        if not self.training or self.p == 0:
+            return x
+        if x.device.type != "cpu":
+            return F.dropout(x, self.p)
+        kept = max(round(256 * (1 - self.p)), 1)
+        draws = torch.randint(-(2**63), 2**63 - 1, (-(-x.numel() // 8),), dtype=torch.int64)
+        mask = (draws.view(torch.uint8)[: x.numel()] < kept).view(x.shape)
+        return x * mask.to(x.dtype).mul_(256 / kept)
