@@ -53,6 +53,7 @@ class Table:
 
     def to_dict(self) -> dict[str, Any]:
         """Everything as JSON, with medians, quartiles and ratios."""
+        is_comparable = min(self.samples.get(self.reference, [0.0])) > 0
         return {
             "work": self.work,
             "unit": self.unit,
@@ -62,7 +63,7 @@ class Table:
                 {
                     "who": who,
                     **spread(samples),
-                    "ratio": spread(self.ratios(who)) if self.reference in self.samples else None,
+                    "ratio": spread(self.ratios(who)) if is_comparable else None,
                     "note": self.notes.get(who, ""),
                     "samples": [float(f"{x:.4g}") for x in samples],
                 }

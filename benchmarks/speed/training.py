@@ -45,7 +45,7 @@ class Contender:
 def measure(quick: bool, names: list[str]) -> dict[str, Any]:
     """Return tables of training, and of the sizes that they compare."""
     peers.hush()
-    rounds, steps = (2, 4) if quick else (9, 8)
+    rounds, steps = (1, 2) if quick else (9, 8)
     tables, sizes = [], {}
     for dropout in (0.1, 0.0):
         contenders = build(dropout, names)
@@ -54,7 +54,7 @@ def measure(quick: bool, names: list[str]) -> dict[str, Any]:
             check(sizes)
         tasks = {who: lambda c=contender: 1000 * c.train(steps) for who, contender in contenders.items()}
         table = Table(f"a training step at dropout {dropout:g}", "ms", BARE, rate=("windows/s", 1000 * ours.WINDOWS))
-        table.samples = alternate(tasks, rounds)
+        table.samples = alternate(tasks, rounds, warmup=not quick)
         table.notes = {who: contender.note for who, contender in contenders.items()}
         tables.append(table)
     floor = matmul_floor()
@@ -183,7 +183,7 @@ def check(sizes: dict[str, dict[str, Any]]) -> None:
 
 def overhead(quick: bool) -> Table:
     """Measure ``fit`` against forward, backward and optimiser of our own network in a bare loop."""
-    rounds, steps = (2, 6) if quick else (11, 12)
+    rounds, steps = (1, 4) if quick else (11, 12)
     table = Table("a step of our own network at dropout 0.1", "ms", "bare loop", rate=("windows/s", 1000 * ours.WINDOWS))
     model = ours.network().train()
     tasks = {"bare loop": loop(ours.train_step(model, ours.batch())), "fit": tsformer(0.1).train}
