@@ -57,22 +57,24 @@ def main() -> None:
 
     torch.set_num_threads(1)
     folder = arguments.out or HERE / "results" / "speed"
+    page = arguments.out / "speed.md" if arguments.out else ROOT / "docs" / "speed.md"
     folder.mkdir(parents=True, exist_ok=True)
     names = [] if arguments.no_peers else measure.installed()
     for name, why in missing.items():
         print(f"without {name}, which could not be installed: {why}")
     for section in sections:
-        module = importlib.import_module(f"speed.{section}" if section != "scaling" else "scaling")
+        module = importlib.import_module(f"speed.{section}")
         result = module.measure(arguments.quick, names)
         result |= {"header": measure.header(), "quick": arguments.quick, "missing": missing}
         text = json.dumps(result, indent=1, ensure_ascii=False)
         (folder / f"{section}.json").write_text(text + "\n", encoding="utf-8")
+        if "figure" in result:
+            module.draw(result, page.parent / result["figure"])
         print(*map(report.lines, result["tables"]), sep="\n", flush=True)
         for what, value in result.get("facts", {}).items():
             print(f"{what}: {value}", flush=True)
-    out = arguments.out / "speed.md" if arguments.out else ROOT / "docs" / "speed.md"
-    out.write_text(report.page(report.read(folder)), encoding="utf-8")
-    print(f"{out} written")
+    page.write_text(report.page(report.read(folder)), encoding="utf-8")
+    print(f"{page} written")
 
 
 def prepare() -> dict[str, str]:

@@ -5,16 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 import pandas as pd
+
 from speed import ours, peers
 from speed.measure import Table, alternate, timed
-
 from tsformer import TransformerForecaster, backtest, load_dataset
 
 CONTEXT = 336
 
 
 def measure(quick: bool, names: list[str]) -> dict[str, Any]:
-    """Return the table; ETTh1 is read from the folder that TSFORMER_DATA names, without it walks of its size are taken."""
+    """Return the table; without ETTh1 in the folder that TSFORMER_DATA names, walks of its size are taken."""
     peers.hush()
     cutoffs, rounds = (20, 1) if quick else (500, 3)
     wide, source = etth1()
@@ -49,4 +49,4 @@ def etth1() -> tuple[pd.DataFrame, str]:
         frame = load_dataset("etth1")
     except (OSError, ValueError):
         return ours.wide_frame(17_420), "random walks of the size of ETTh1"
-    return (frame.set_index("date") if "date" in frame else frame), "ETTh1"
+    return frame.set_index("ds"), "ETTh1"

@@ -6,12 +6,11 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import references
 import torch
+
 from speed import ours, peers
 from speed.measure import Table, alternate, exponent, timed
-
 from tsformer import TransformerForecaster
 
 BARE = "bare cached decoder"
@@ -27,10 +26,14 @@ def measure(quick: bool, names: list[str]) -> dict[str, Any]:
     tables = [decoding(*work, quick, names) for work in WORK]
     growth = {}
     for who in tables[0].samples:
-        alone = [(h, t.samples[who]) for (b, s, h), t in zip(WORK, tables, strict=True) if b == s == 1 and who in t.samples]
+        alone = [
+            (h, t.samples[who]) for (b, s, h), t in zip(WORK, tables, strict=True) if b == s == 1 and who in t.samples
+        ]
         if len(alone) > 1:
             slope = exponent([h for h, _ in alone], [float(np.median(samples)) for _, samples in alone])
-            growth[f"exponent of time against horizon, one series, {alone[0][0]} to {alone[-1][0]} steps, {who}"] = slope
+            growth[f"exponent of time against horizon, one series, {alone[0][0]} to {alone[-1][0]} steps, {who}"] = (
+                slope
+            )
     return {
         "tables": [table.to_dict() for table in [*tables, one_series(quick, names)]],
         "facts": {what: round(value, 2) for what, value in growth.items()},
@@ -103,15 +106,11 @@ def one_series(quick: bool, names: list[str]) -> Table:
         tasks["neuralforecast, predict(frame)"] = lambda: other.predict(frame)
         tasks["neuralforecast, predict()"] = lambda: other.predict()
     if "darts" in names:
-        wide = frame.set_index("ds")[["y"]].rename_axis(index="ds")
+        wide = frame.set_index("ds")[["y"]]
         third = peers.darts_model(horizon)
         third.fit(peers.darts_series(wide))
-        tasks["darts, predict(series)"] = lambda: third.predict(horizon, series=_series(wide), verbose=False)
+        tasks["darts, predict(series)"] = lambda: third.predict(horizon, series=peers.darts_series(wide), verbose=False)
     measured = {who: lambda f=function: 1000 * timed(f) for who, function in tasks.items()}
     table.samples = alternate(measured, 5 if quick else 41)
     table.notes["darts, predict(series)"] = "its network at the sizes of the tables above; a TimeSeries from the frame"
     return table
-
-
-def _series(wide: pd.DataFrame) -> Any:
-    return peers.darts_series(wide)

@@ -1,6 +1,6 @@
 """What is measured in a process of its own: the memory of a training, and the way from a frame to the first batch.
 
-    python benchmarks/speed/jobs.py NAME ARGUMENTS     # one line of JSON
+python benchmarks/speed/jobs.py NAME ARGUMENTS     # one line of JSON
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import numpy as np
 import pandas as pd
 import references
 import torch
+
 from speed import ours, peers
 from speed.measure import clock, timed
 
@@ -118,7 +119,11 @@ def data(who: str, n_series: str, n_steps: str) -> dict[str, float]:
 
     mib = peak(work)
     more = found["more"]
-    return {"seconds": found["seconds"], "mib": mib, "batch_ms": 1000 * float(np.median([timed(more) for _ in range(21)]))}
+    return {
+        "seconds": found["seconds"],
+        "mib": mib,
+        "batch_ms": 1000 * float(np.median([timed(more) for _ in range(21)])),
+    }
 
 
 More = Callable[[], object]

@@ -73,8 +73,8 @@ def wide_frame(n_steps: int = 8640, channels: int = CHANNELS) -> pd.DataFrame:
 
 def forecaster(steps: int, dropout: float = 0.1, **changes: Any) -> TransformerForecaster:
     """Return an estimator of these sizes that trains for ``steps`` steps."""
-    chosen = ARCHITECTURE | TRAINING | dict(dropout=dropout, max_steps=steps, random_state=0, verbose=False)
-    return TransformerForecaster(LENGTH, **(chosen | changes))
+    chosen = dict(prediction_length=LENGTH, dropout=dropout, max_steps=steps, random_state=0, verbose=False)
+    return TransformerForecaster(**(ARCHITECTURE | TRAINING | chosen | changes))
 
 
 def network(dropout: float = 0.1, **changes: Any) -> ForecastTransformer:

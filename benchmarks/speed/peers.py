@@ -1,4 +1,4 @@
-"""Peers at our sizes: Hugging Face's TimeSeriesTransformer, darts' TransformerModel, neuralforecast's VanillaTransformer.
+"""Peers at our sizes: Hugging Face TimeSeriesTransformer, darts TransformerModel, neuralforecast VanillaTransformer.
 
 Each is imported where it is called, so that a missing one costs only its own rows.
 """
@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import torch
+
 from speed.measure import clock
 from speed.ours import CHANNELS, D_MODEL, DIM_FEEDFORWARD, LAYERS, LENGTH, NHEAD, WINDOWS, wide_frame
 

@@ -26,12 +26,12 @@ What tsformer costs beside what else one would take, as measured by
 python benchmarks/run.py
 ```
 
-in one run of each section: everybody in turn, A B A B ..., one thread, 32-bit floats, seconds of processor time, which on
-one thread are those of the clock on the wall of an idle machine. Numbers are medians; in brackets the quartiles. The
+in one run of each section: everybody in turn, A B A B ..., one thread, 32-bit floats, seconds of processor time, which
+on one thread are those of the clock on the wall of an idle machine. Numbers are medians; in brackets the quartiles. The
 columns *÷* are ratios to the contender in italics, of samples taken in the same round: below 1 is faster or smaller.
-Unless a table says otherwise all have two encoder and two decoder layers, `d_model` 128, 8 heads, a feed-forward of 512,
-one token a step, a context and a horizon of 96 steps, 7 channels in a token, batches of 32 windows, and no attention
-dropout in tsformer (0 is its default), which the others tie to `dropout`.
+Unless a table says otherwise all have two encoder and two decoder layers, `d_model` 128, 8 heads, a feed-forward of
+512, one token a step, a context and a horizon of 96 steps, 7 channels in a token, batches of 32 windows, and no
+attention dropout in tsformer (0 is its default), which the others tie to `dropout`.
 """
 
 

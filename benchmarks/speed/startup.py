@@ -37,7 +37,10 @@ def measure(quick: bool, names: list[str]) -> dict[str, Any]:
         tasks = {what: lambda c=code: seconds([python, "-c", c], folder) for what, code in imports.items()}
         first.samples = alternate(tasks, rounds)
         second = Table("a command from start to end", "s", "import torch, for comparison")
-        commands_ = {what: lambda a=words: seconds([python, "-m", "tsformer", *a.split()], folder) for what, words in commands.items()}
+        commands_ = {
+            what: lambda a=words: seconds([python, "-m", "tsformer", *a.split()], folder)
+            for what, words in commands.items()
+        }
         commands_[second.reference] = lambda: seconds([python, "-c", "import torch"], folder)
         second.samples = alternate(commands_, rounds)
     return {"tables": [first.to_dict(), second.to_dict()]}

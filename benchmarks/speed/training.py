@@ -8,11 +8,12 @@ from typing import Any
 
 import references
 import torch
-from speed import ours, peers
-from speed.measure import Table, alternate, clock, timed
 from torch import nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
+
+from speed import ours, peers
+from speed.measure import Table, alternate, clock, timed
 
 BARE = "nn.Transformer, bare loop"
 # Parameters may differ by what the heads and embeddings of the libraries hold beside the layers.
@@ -34,7 +35,9 @@ class Contender:
         """Count parameters, and the positions that the decoder computes in one training step."""
         seen: list[int] = []
         hook = self.decoder_layer.register_forward_hook(
-            lambda module, inputs, output: seen.append(max((output[0] if isinstance(output, tuple) else output).shape[:2]))
+            lambda module, inputs, output: seen.append(
+                max((output[0] if isinstance(output, tuple) else output).shape[:2])
+            )
         )
         self.once()
         hook.remove()
@@ -57,14 +60,14 @@ def measure(quick: bool, names: list[str]) -> dict[str, Any]:
         table.samples = alternate(tasks, rounds, warmup=not quick)
         table.notes = {who: contender.note for who, contender in contenders.items()}
         tables.append(table)
-    floor = matmul_floor()
+    rate, work = matmul_rate(), work_of_a_window()
     return {
         "tables": [table.to_dict() for table in [*tables, overhead(quick)]],
         "sizes": sizes,
         "facts": {
-            "matmul rate of one thread, GFLOP/s": round(floor["rate"] / 1e9, 1),
-            "work of a window, forward and backward, MFLOP": round(floor["work"] / 1e6, 1),
-            "windows/s if nothing but matmuls took time": round(floor["rate"] / floor["work"], 1),
+            "matmul rate of one thread, GFLOP/s": round(rate / 1e9, 1),
+            "work of a window, forward and backward, MFLOP": round(work / 1e6, 1),
+            "windows/s if nothing but matmuls took time": round(rate / work, 1),
         },
     }
 
@@ -184,19 +187,25 @@ def check(sizes: dict[str, dict[str, Any]]) -> None:
 def overhead(quick: bool) -> Table:
     """Measure ``fit`` against forward, backward and optimiser of our own network in a bare loop."""
     rounds, steps = (1, 4) if quick else (11, 12)
-    table = Table("a step of our own network at dropout 0.1", "ms", "bare loop", rate=("windows/s", 1000 * ours.WINDOWS))
+    table = Table(
+        "a step of our own network at dropout 0.1", "ms", "bare loop", rate=("windows/s", 1000 * ours.WINDOWS)
+    )
     model = ours.network().train()
     tasks = {"bare loop": loop(ours.train_step(model, ours.batch())), "fit": tsformer(0.1).train}
     table.samples = alternate({who: lambda t=train: 1000 * t(steps) for who, train in tasks.items()}, rounds)
     return table
 
 
-def matmul_floor() -> dict[str, float]:
-    """Return FLOP/s of a large matmul, and the FLOP of a window, forward and backward, without dropout."""
+def matmul_rate() -> float:
+    """Return FLOP/s of a large matmul."""
     a = torch.randn(1024, 1024)
-    rate = 2 * 1024**3 / min(timed(lambda: a @ a) for _ in range(10))
+    return 2 * 1024**3 / min(timed(lambda: a @ a) for _ in range(10))
+
+
+def work_of_a_window() -> float:
+    """Return the FLOP of a window, forward and backward, without dropout."""
     model = references.BareTransformer(dropout=0.0).train()
     values = ours.batch(1)
     with sdpa_kernel(SDPBackend.MATH), FlopCounterMode(display=False) as counter:
         model(values.context.float(), values.target.float()).sum().backward()
-    return {"rate": rate, "work": counter.get_total_flops()}
+    return float(counter.get_total_flops())
