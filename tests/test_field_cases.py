@@ -373,7 +373,7 @@ def test_scalers_never_see_the_hold_out(small, make_panel):
     tampered = frame.assign(y=frame.y.where(~hold_out, frame.y * 1000))
     clean = small(14, validation_size=14, blend=False).fit(frame)
     other = small(14, validation_size=14, patience=None, blend=False).fit(tampered)
-    # Validation rows choose the epoch (and weigh a blend), so with one epoch the weights must be the same; scales always.
+    # Validation rows choose the epoch, and weigh a blend: with one epoch the weights must be the same; scales always.
     np.testing.assert_array_equal(clean._fitted.statistics.deviation, other._fitted.statistics.deviation)
     history = frame[~hold_out]
     pd.testing.assert_frame_equal(clean.predict(history), other.predict(history))
