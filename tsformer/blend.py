@@ -3,6 +3,9 @@
 Averages of forecasts that err in different ways are hard to beat (Bates and Granger 1969). Where a season is exact, or
 a series is a random walk, the closed forms take over, and the forecast is never much worse than theirs.
 
+They do not see covariates. What known ones say by themselves is taken off before and added after, as the network does:
+all forecast the remainder.
+
 Letters: B windows, R rows (one window of one channel each), L context steps, P steps of a patch, H horizon steps,
 C channels, K forecasts blended.
 """
@@ -84,20 +87,27 @@ class Blend:
             (B, H, C) or (B, H, C, Q), target units. Where all forecasts are the same, so is the blend, to the last
             digit.
         """
-        context = _contexts(batch)
+        remainder, effect = _remainder(network, batch)
+        context = _contexts(remainder)
         values = forecast(network, batch, horizon)
         experts = list(self.experts(context, horizon))
-        blended = values + self._shift(values, experts, network)
+        blended = values + self._shift(values, experts, network, effect)
         if given is None:
             return blended
         surprise = given - _point(blended, network)  # (B, H, C)
         values = forecast(network, batch, horizon, _point(values, network) + surprise)
         experts = list(self.experts(context, horizon, [expert + _rows(surprise) for expert in experts]))
-        return values + self._shift(values, experts, network)
+        return values + self._shift(values, experts, network, effect)
 
-    def _shift(self, values: torch.Tensor, experts: list[np.ndarray], network: ForecastTransformer) -> torch.Tensor:
+    def _shift(
+        self,
+        values: torch.Tensor,
+        experts: list[np.ndarray],
+        network: ForecastTransformer,
+        effect: torch.Tensor | float,
+    ) -> torch.Tensor:
         """Return what takes the forecast of the network to the blend, (B, H, C) or (B, H, C, 1)."""
-        point = _point(values, network)
+        point = _point(values, network) - effect
         rows = _rows(point)  # (R, H)
         shift = sum(weight * (expert - rows) for weight, expert in zip(self.weights[1:], experts, strict=True))
         n_windows, horizon, n_channels = point.shape
@@ -178,7 +188,7 @@ def fit_blend(
         return None
     length, horizon = held_out.context.shape[1], held_out.target.shape[1]
     n_steps = length + network.config.patch_length
-    products = moments(_training_rows(training, n_steps), n_steps)
+    products = moments(_training_rows(network, training, n_steps), n_steps)
     maps = [
         min(
             candidates,
@@ -240,9 +250,10 @@ def _held_out(network: ForecastTransformer, windows: Windows, batch_size: int) -
     parts = []
     for begin in range(0, len(windows), batch_size):
         batch = windows.batch(np.arange(begin, min(begin + batch_size, len(windows))))
-        point = _rows(_point(forecast(network, batch, windows.horizon), network))
-        context, unit = _contexts(batch), _rows(batch.series_deviation.unsqueeze(1))  # (R, L), (R, 1)
-        target, weight = _rows(batch.target), _rows(_weights(batch))
+        remainder, effect = _remainder(network, batch)
+        point = _rows(_point(forecast(network, batch, windows.horizon), network) - effect)
+        context, unit = _contexts(remainder), _rows(batch.series_deviation.unsqueeze(1))  # (R, L), (R, 1)
+        target, weight = _rows(remainder.target), _rows(_weights(batch))
         varies = unit[:, 0] > 0
         last, unit = context[varies, -1:], unit[varies]
         context, target, point = ((x[varies] - last) / unit for x in (context, target, point))
@@ -259,13 +270,15 @@ def _n_separate(windows: Windows) -> float:
     return float(rows * windows.panel.n_channels / windows.horizon)
 
 
-def _training_rows(windows: Windows, n_steps: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+def _training_rows(
+    network: ForecastTransformer, windows: Windows, n_steps: int
+) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """Return rows of context and next patch, around the last value in units of the training deviation, and weights."""
     length, n_channels = windows.context_length, windows.panel.n_channels
     n_windows = min(len(windows), max(1, MAX_ROWS // n_channels))
     chosen = np.linspace(0, len(windows) - 1, n_windows).astype(np.int64)
     for chunk in in_chunks(n_windows, n_steps * n_channels):
-        batch = windows.batch(chosen[chunk])
+        batch, _ = _remainder(network, windows.batch(chosen[chunk]))
         context, target, unit = _contexts(batch), _rows(batch.target), _rows(batch.series_deviation.unsqueeze(1))
         weight = _rows(_weights(batch))
         usable = (weight > 0).all(axis=1) & (unit[:, 0] > 0)
@@ -290,6 +303,17 @@ def _contexts(batch: Batch) -> np.ndarray:
     context = torch.where(batch.context_mask, batch.context, torch.nan).cpu().numpy()
     filled = forward_fill(context, batch.series_mean.unsqueeze(1).cpu().numpy())
     return filled.transpose(0, 2, 1).reshape(-1, context.shape[1])
+
+
+def _remainder(network: ForecastTransformer, batch: Batch) -> tuple[Batch, torch.Tensor | float]:
+    """Return a batch without the effect of known covariates, and that on its target (B, H, C); 0 where none is."""
+    with torch.inference_mode():
+        remainder, effect = network.without_effect(batch)
+    if effect is None:
+        return batch, 0.0
+    # A forecast may have no target in its batch.
+    has_target = batch.target.shape[1] == effect.shape[1]
+    return remainder._replace(target=batch.target - effect if has_target else batch.target), effect
 
 
 def _point(values: torch.Tensor, network: ForecastTransformer) -> torch.Tensor:

@@ -100,7 +100,7 @@ class ForecastTransformer(nn.Module):
     def encode(self, batch: Batch, n_patches: int) -> Memory:
         """Read the context; ``n_patches`` is the number of patches that will be decoded."""
         channels = batch.context.shape[2]
-        batch, effect = self._without_effect(batch)
+        batch, effect = self.without_effect(batch)
         scale = self.scaler(batch)
         values = scale.normalise(batch.context, batch.context_mask).to(self.dtype)  # (B, L, C)
         patches = self.patching.split(values, pad_left=True)  # (R, N, W)
@@ -150,6 +150,16 @@ class ForecastTransformer(nn.Module):
         x = self._embed(self.decoder_embedding, patches, missing, positions)
         return self.decoder(x, memory.keys_values, positions.rotation, memory.key_mask, caches)
 
+    def without_effect(self, batch: Batch) -> tuple[Batch, torch.Tensor | None]:
+        """Return the batch less the effect of known covariates on its context, and that on its target (B, H, C)."""
+        effect = None if self.covariates is None else self.covariates.effect(batch, self.dtype)
+        if effect is None:
+            return batch, None
+        unit = series_unit(batch)
+        in_units = effect.to(unit.dtype) * unit  # (B, L + H, C) target units
+        length = batch.context.shape[1]
+        return batch._replace(context=batch.context - in_units[:, :length]), in_units[:, length:]
+
     def target_patches(self, batch: Batch, scale: Scale) -> tuple[torch.Tensor, torch.Tensor]:
         """Scaled target and flags of its missing values as patches, each (R, M, W)."""
         values = scale.normalise(batch.target, batch.target_mask).to(self.dtype)
@@ -166,16 +176,6 @@ class ForecastTransformer(nn.Module):
     ) -> torch.Tensor:
         x = embedding(patches, missing)
         return self.dropout(x if positions.added is None else x + positions.added)
-
-    def _without_effect(self, batch: Batch) -> tuple[Batch, torch.Tensor | None]:
-        """Return the batch less the effect of known covariates on its context, and that on its target (B, H, C)."""
-        effect = None if self.covariates is None else self.covariates.effect(batch, self.dtype)
-        if effect is None:
-            return batch, None
-        unit = series_unit(batch)
-        in_units = effect.to(unit.dtype) * unit  # (B, L + H, C) target units
-        length = batch.context.shape[1]
-        return batch._replace(context=batch.context - in_units[:, :length]), in_units[:, length:]
 
     def _calendar(self, batch: Batch, n: int, n_patches: int) -> tuple[torch.Tensor, torch.Tensor]:
         """Calendar embedding of each encoder token's patch, and of the patch each decoder token predicts."""
