@@ -28,7 +28,7 @@ SEEDS = (0, 1, 2)
 RESULT = Path(__file__).with_name("stallion.json")
 SEARCH = Path(__file__).with_name("stallion_search.jsonl")
 
-FIRST: dict[str, Any] = dict(context_length=24, patch_length=6, scaling="standard")
+FIRST: dict[str, Any] = dict(context_length=24, patch_length=6, scaling="standard", blend=False)
 # A small network, since there are 350 x 48 numbers to learn from.
 COMMON: dict[str, Any] = dict(d_model=32, dim_feedforward=64, num_encoder_layers=1, freq="MS", verbose=False)
 
@@ -43,7 +43,7 @@ ROLES = ("known", "observed", "static")
 YEARS: dict[str, Any] = dict(scaling="robust", patch_length=12)  # the best without covariates
 
 # The best of the search.
-SETTINGS: dict[str, Any] = FIRST | YEARS | dict(known=DAYS, observed=MARKET)
+SETTINGS: dict[str, Any] = FIRST | YEARS | dict(known=DAYS, observed=MARKET, blend=True)
 
 # What the search changes of FIRST. ``weigh``: each series weighs what its mean volume is.
 CANDIDATES: list[dict[str, Any]] = [
@@ -98,6 +98,8 @@ CANDIDATES: list[dict[str, Any]] = [
     dict(YEARS, known=DAYS, observed=MARKET),
     dict(YEARS, observed=MARKET, static=KINDS + PLACE),
     dict(observed=MARKET),
+    dict(YEARS, blend=True),
+    dict(YEARS, known=DAYS, observed=MARKET, blend=True),
 ]
 
 
