@@ -22,7 +22,14 @@ QUIET = dict(logger=False, enable_progress_bar=False, enable_model_summary=False
 def hush() -> None:
     """Silence what the peers say about machines, loaders and tips."""
     warnings.filterwarnings("ignore")
-    for name in ("pytorch_lightning", "lightning.pytorch", "lightning.fabric", "darts", "transformers"):
+    for name in (
+        "pytorch_lightning",
+        "lightning_fabric",
+        "lightning.pytorch",
+        "lightning.fabric",
+        "darts",
+        "transformers",
+    ):
         logging.getLogger(name).setLevel(logging.ERROR)
 
 
@@ -136,7 +143,9 @@ def neuralforecast_model(horizon: int = LENGTH, steps: int = 1, callback: Any = 
 
     hush()
     callbacks = [] if callback is None else [callback]
-    settings = dict(input_size=LENGTH, max_steps=steps, val_check_steps=10**6, callbacks=callbacks)
+    settings = dict(
+        input_size=LENGTH, max_steps=steps, windows_batch_size=WINDOWS, val_check_steps=10**6, callbacks=callbacks
+    )
     return NeuralForecast([VanillaTransformer(h=horizon, **(settings | QUIET | changes))], freq="h")
 
 
@@ -151,7 +160,6 @@ def neuralforecast_sizes(dropout: float = 0.1) -> dict[str, Any]:
         dropout=dropout,
         activation="relu",
         batch_size=CHANNELS,
-        windows_batch_size=WINDOWS,
         scaler_type="standard",
     )
 
