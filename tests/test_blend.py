@@ -136,6 +136,19 @@ def test_missing_values_constants_and_short_series(small, wave):
     assert set(model.blend_) == {"network", "linear", "seasonal"}
 
 
+def test_known_covariates_move_all_parts(small):
+    rng = np.random.default_rng(0)
+    price = rng.uniform(1, 5, 400)
+    frame = pd.DataFrame({"y": 50 - 10 * price + np.tile(rng.normal(0, 2, 7), 58)[:400], "price": price})
+    model = small(known=["price"], target_cols=["y"], max_steps=150, learning_rate=1e-2).fit(frame)
+    assert model.blend_["network"] < 0.97
+    fitted = model._fitted
+    for weights in [fitted.blend.weights, *np.eye(4)]:
+        model._fitted = replace(fitted, blend=replace(fitted.blend, weights=weights))
+        low, high = (model.predict(future=model.make_future().assign(price=level))["y"] for level in (2.0, 4.0))
+        assert (low - high).mean() == pytest.approx(20, abs=3)
+
+
 @pytest.mark.parametrize(
     "settings",
     [{"blend": False}, {"validation_size": 0, "patience": None}, {"loss": "normal"}],

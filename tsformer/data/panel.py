@@ -183,7 +183,7 @@ def _weighted(panel: Panel, rows: _Rows, column: pd.Series, name: Label) -> Pane
         )
     if not given.any():
         raise ValueError(f"weight_col={name!r} is 0 in every row: nothing would be learned. Leave it out")
-    return replace(panel, weight=np.nan_to_num(weight) / given.max())  # only ratios count
+    return replace(panel, weight=np.nan_to_num(weight))
 
 
 def _static_table(static: Any) -> tuple[pd.DataFrame | None, Any]:

@@ -275,7 +275,9 @@ class Windows:
             for i, role in enumerate(CovariateScales._fields)
             if getattr(panel, role).shape[1]
         }
-        self._weight = None if panel.weight is None else torch.from_numpy(panel.weight)[:, None]
+        self._weight = None
+        if panel.weight is not None:  # only ratios count, so huge ones need not overflow
+            self._weight = torch.from_numpy(panel.weight / max(panel.weight.max(), 1e-300))[:, None]
         self._mean, self._deviation = torch.from_numpy(statistics.mean), torch.from_numpy(statistics.deviation)
         self._steps = torch.arange(-context_length, horizon)
 

@@ -1,0 +1,1 @@
+"""The measurements of run.py, one file a section."""
