@@ -38,14 +38,21 @@ def main() -> None:
     parser.add_argument("sections", nargs="*", metavar="SECTION", help=f"{', '.join(SECTIONS)} or all")
     parser.add_argument("--quick", action="store_true", help="few rounds of small sizes")
     parser.add_argument("--no-peers", action="store_true", help="us and the bare references, in this interpreter")
+    parser.add_argument(
+        "--page", action="store_true", help="write the page from the results there are, measure nothing"
+    )
     parser.add_argument("--out", type=Path, help="folder for the results and speed.md, in place of the project's own")
     arguments = parser.parse_args()
-    sections = SECTIONS if set(arguments.sections) <= {"all"} else tuple(dict.fromkeys(arguments.sections))
+    sections: tuple[str, ...] = (
+        SECTIONS if set(arguments.sections) <= {"all"} else tuple(dict.fromkeys(arguments.sections))
+    )
     unknown = set(sections) - set(SECTIONS)
     if unknown:
         parser.error(f"no section {', '.join(sorted(unknown))}: choose from {', '.join(SECTIONS)}")
+    if arguments.page:
+        sections = ()
     missing: dict[str, str] = {}
-    if not arguments.no_peers:
+    if sections and not arguments.no_peers:
         missing = prepare()
         python = VENV / "bin" / "python"
         if Path(sys.prefix) != VENV:

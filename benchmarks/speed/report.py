@@ -7,7 +7,10 @@ from pathlib import Path
 from typing import Any
 
 TITLES = {
-    "training": ("Training", "Mean squared error, AdamW, teacher forcing, no gradient clipping."),
+    "training": (
+        "Training",
+        "Teacher forcing, Adam or AdamW, no gradient clipping; squared error, of Hugging Face a normal likelihood.",
+    ),
     "memory": ("Memory of training", "Resident memory, each in a process of its own."),
     "decoding": ("Decoding", "Encoder and all steps, from windows in memory; untrained weights, evaluation mode."),
     "data": ("Data", "Hourly stamps, ids as text, sorted; a frame of pandas in memory. Context and horizon 96."),
@@ -43,11 +46,10 @@ def read(folder: Path) -> dict[str, dict[str, Any]]:
 
 def page(results: dict[str, dict[str, Any]]) -> str:
     """Return docs/speed.md."""
-    parts = [INTRODUCTION]
+    parts, machine = [INTRODUCTION], ""
     for section, result in results.items():
         title, text = TITLES[section]
         head = result["header"]
-        versions = ", ".join(f"{name} {version}" for name, version in head["versions"].items())
         parts.append(f"## {title}\n\n{text}\n")
         parts.extend(_table(table) for table in result["tables"])
         if result.get("sizes"):
@@ -59,11 +61,17 @@ def page(results: dict[str, dict[str, Any]]) -> str:
         for name, why in result["missing"].items():
             parts.append(f"{name} could not be installed: {why}\n")
         quick = " **Quick run: too few rounds to quote.**" if result["quick"] else ""
-        parts.append(
-            f"{head['date']}, tsformer {head['tsformer']}, Python {head['python']}, {versions}; {head['processor']}, "
-            f"{head['memory_gib']} GiB, {head['system']}.{quick}\n"
-        )
+        before, machine = machine, _machine(head)
+        where = " on the same machine" if machine == before else f". {machine}"
+        parts.append(f"{head['date']}, tsformer {head['tsformer']}{where}.{quick}\n")
     return "\n".join(parts)
+
+
+def _machine(head: dict[str, Any]) -> str:
+    """Return what was measured on, and with which versions."""
+    versions = ", ".join(f"{name} {version}" for name, version in head["versions"].items())
+    where = f"{head['processor']}, {head['memory_gib']} GiB, {head['system']}"
+    return f"{where}; Python {head['python']}, {versions}"
 
 
 def lines(table: dict[str, Any]) -> str:

@@ -55,6 +55,7 @@ def draw(result: dict[str, Any], path: Path) -> None:
 
     matplotlib.use("agg")
     from matplotlib import pyplot as plt
+    from matplotlib.ticker import NullFormatter
 
     figure, axes = plt.subplots(
         1, len(result["tables"]), figsize=(3 * len(result["tables"]), 2.8), layout="constrained"
@@ -66,6 +67,8 @@ def draw(result: dict[str, Any], path: Path) -> None:
         axis.loglog(sizes, [seconds[-1] * size / sizes[-1] for size in sizes], "--", color="0.7", label="linear")
         axis.set_title(table["work"].replace(", by", ",\nby"), fontsize=8)
         axis.tick_params(labelsize=7)
+        for scale in (axis.xaxis, axis.yaxis):
+            scale.set_minor_formatter(NullFormatter())
     axes[0].set_ylabel("seconds, one thread", fontsize=8)
     axes[0].legend(fontsize=7, frameon=False)
     figure.savefig(path, dpi=150)
