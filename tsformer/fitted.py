@@ -182,7 +182,7 @@ class FittedModel:
         config = self.network.config
         is_linear = self.transform.name is None and config.scaling != "asinh"
         windows, seeds = self._windows(panel, series, cutoffs, horizon), _seeds(panel, series, cutoffs, 0)
-        n_paths = SUMMARY_PATHS if horizon > config.patch_length else 1
+        n_paths = 1 if is_linear and horizon <= config.patch_length else SUMMARY_PATHS
         size = batch_size or paths_limit(config, panel.n_channels, horizon, n_paths)
         network = self._network_on(device)
         out = np.empty((len(series), horizon, panel.n_channels, 1 + len(levels)))

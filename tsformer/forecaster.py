@@ -421,7 +421,7 @@ class TransformerForecaster(BaseEstimator):
         if self._samples_are_valid(model):
             some = np.linspace(0, len(windows) - 1, min(len(windows), MAX_VALIDATION_WINDOWS)).astype(np.int64)
             in_training = Windows(windows.panel, *windows.locate(some), **cut)
-            fit_copula(model, validation or evaluation_loader(in_training, batch_limit(config, panel.n_channels)))
+            fit_copula(model, validation or evaluation_loader(in_training, limit))
 
         # 4. What forecasting needs.
         tail = panel.tail(config.context_length)

@@ -5,21 +5,17 @@ Letters: B windows, T rows of a history, H horizon steps, C channels, m season.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
-from tsformer.config import check_integer
-from tsformer.data.frequency import season_length
 from tsformer.data.panel import Panel
 from tsformer.evaluation.arrays import forward_fill, rows_at
-from tsformer.evaluation.baselines import Baseline
+from tsformer.evaluation.baselines import SeasonalNaive
 
 # Two-sided, 90 %.
 NORMAL_QUANTILE = 1.645
 
 
-class Naive2(Baseline):
+class Naive2(SeasonalNaive):
     """The last value, repeated, with the season taken out before and put back after where there is one.
 
     As the M4 competition defines it (Makridakis, Spiliotis and Assimakopoulos 2020; ``Benchmarks and Evaluation.R``):
@@ -49,33 +45,12 @@ class Naive2(Baseline):
     [1.0, 2.0, 3.0, 2.0]
     """
 
-    prefix_consistent = True  # a shorter forecast is the beginning of a longer one
-
-    def __init__(
-        self,
-        prediction_length: int,
-        *,
-        season_length: int | None = None,
-        freq: str | int | None = None,
-        id_col: str = "unique_id",
-        time_col: str = "ds",
-        target_cols: Any = None,
-    ) -> None:
-        self.prediction_length = prediction_length
-        self.season_length = season_length
-        self.freq = freq
-        self.id_col = id_col
-        self.time_col = time_col
-        self.target_cols = target_cols
-
     def _learn(self, panel: Panel) -> None:
-        given = self.season_length
-        usual = season_length(panel.schema.freq)
-        self.season_length_ = usual if given is None else check_integer("season_length", given, minimum=1)
+        super()._learn(panel)
         self.look_back_ = int(panel.lengths.max())
 
     def forecast_windows(self, panel: Panel, series: np.ndarray, cutoffs: np.ndarray, horizon: int) -> np.ndarray:
-        """Forecast windows of a panel from all rows before their cut-offs: see `Baseline.forecast_windows`."""
+        """Forecast windows of a panel from all rows before their cut-offs: see `SeasonalNaive.forecast_windows`."""
         forecast = np.empty((len(series), horizon, panel.n_channels))
         for i, cutoff in enumerate(cutoffs):  # one by one: their histories differ in length
             history = rows_at(panel, series[i : i + 1], np.zeros(1, dtype=np.int64), max(int(cutoff), 1))
