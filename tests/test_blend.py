@@ -42,7 +42,7 @@ def test_a_pure_season_is_repeated(small):
     shares = model.blend_
     assert model._fitted.blend.period in (7, 14, 21, 28)
     # The linear maps can be the same season, but for their penalty.
-    assert shares["seasonal"] > 0.5 and shares["network"] < SHRINKAGE + 0.05
+    assert shares["seasonal"] > 0.5 and shares["network"] < SHRINKAGE + 0.1
     np.testing.assert_allclose(model.predict(horizon=14), np.roll(season, -len(season) % 7)[:14], atol=0.2)
 
 
@@ -57,21 +57,20 @@ def test_a_random_walk_repeats_its_last_value(small):
 
 def test_an_autoregression_is_linear(small):
     model = small(prediction_length=4, patch_length=4).fit(autoregression(4000))
-    assert model.blend_["linear"] > 0.8
+    assert model.blend_["linear"] > 0.5 and model.blend_["seasonal"] < 0.05  # the network starts as the same map
 
 
 def test_few_validation_windows_say_little(small, wave):
     few, many = (small(validation_size=size).fit(wave(600)).blend_ for size in (7, 300))
-    assert (
-        max(abs(few[name] - share) for name, share in {"network": 0.25, "linear": 0.5, "seasonal": 0.25}.items()) < 0.21
-    )
-    assert many["network"] + many["seasonal"] != pytest.approx(few["network"] + few["seasonal"], abs=0.01)
+    prior = {"network": 1 / 2, "linear": 1 / 3, "seasonal": 1 / 6}
+    assert max(abs(few[name] - share) for name, share in prior.items()) < 0.21
+    assert max(abs(many[name] - share) for name, share in prior.items()) > 0.22
 
 
 def test_a_forecast_is_never_outside_its_parts(small, wave):
     model = small().fit(wave(200))
     fitted, parts = model._fitted, []
-    for weights in np.eye(4):
+    for weights in np.eye(len(fitted.blend.weights)):
         model._fitted = replace(fitted, blend=replace(fitted.blend, weights=weights))
         parts.append(model.predict().to_numpy())
     model._fitted = fitted
@@ -88,8 +87,11 @@ def test_rows_behind_the_training_rows_do_not_reach_the_maps(small, wave, monkey
     changed = values.copy()
     changed[180:] += np.random.default_rng(1).normal(0, 5, 20)
     for data in (values, changed):
-        small(validation_size=20).fit(data)
-    np.testing.assert_array_equal(*seen)
+        small(prediction_length=14, validation_size=20).fit(data)
+    before, after = seen[: len(seen) // 2], seen[len(seen) // 2 :]
+    assert len(before) == 2  # rolled out and direct
+    for one, other in zip(before, after, strict=True):
+        np.testing.assert_array_equal(one, other)
 
 
 def test_saved_is_loaded(small, wave, tmp_path):
@@ -119,7 +121,7 @@ def test_quantiles_move_with_their_median(small, wave):
     alone = model.predict(quantiles=[0.1, 0.5, 0.7]).to_numpy()
     moved = blended - alone
     np.testing.assert_allclose(moved[:, 1:], moved[:, [2, 2, 2]], atol=1e-9)
-    assert np.abs(moved).max() > 0.1
+    assert np.abs(moved).max() > 0.05
 
 
 def test_missing_values_constants_and_short_series(small, wave):
@@ -143,7 +145,7 @@ def test_known_covariates_move_all_parts(small):
     model = small(known=["price"], target_cols=["y"], max_steps=150, learning_rate=1e-2).fit(frame)
     assert model.blend_["network"] < 0.97
     fitted = model._fitted
-    for weights in [fitted.blend.weights, *np.eye(4)]:
+    for weights in [fitted.blend.weights, *np.eye(len(fitted.blend.weights))]:
         model._fitted = replace(fitted, blend=replace(fitted.blend, weights=weights))
         low, high = (model.predict(future=model.make_future().assign(price=level))["y"] for level in (2.0, 4.0))
         assert (low - high).mean() == pytest.approx(20, abs=3)

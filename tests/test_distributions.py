@@ -113,7 +113,7 @@ def test_inside_a_patch_sums_need_the_copula(origins):
 def test_rolled_out_quantiles_agree_with_sampling_and_with_the_truth(paths, origins):
     """The quantile head learns on its own median path, and so what each step is worth from the origin."""
     levels = {"-lo-80": 0.1, "-median": 0.5, "-hi-80": 0.9}
-    rolled = learn_ar1(loss="quantile", quantiles=list(levels.values()), max_steps=180, blend=False)
+    rolled = learn_ar1(loss="quantile", quantiles=list(levels.values()), max_steps=240, blend=False)
     assert rolled.training_mode_ == "free_running"
     columns = rolled.forecast_columns(origins.panel, *origins.window, STEPS, quantiles=list(levels.values()))
     for suffix, level in levels.items():
@@ -232,10 +232,13 @@ def test_paths_do_not_depend_on_batches_company_or_where_the_history_begins(fitt
     forecaster = fitted["student_t"]
     history = make_panel({"b": 200.0, "c": 20.0}, n=150)
     paths = forecaster.sample(60, history, horizon=9, seed=3)
-    pd.testing.assert_frame_equal(paths, forecaster.sample(60, history, horizon=9, seed=3, batch_size=1))
+    one_by_one = forecaster.sample(60, history, horizon=9, seed=3, batch_size=1)
+    pd.testing.assert_frame_equal(paths, one_by_one, atol=1e-3)  # float32, of 200
     alone = history[(history["unique_id"] == "c") & (history["ds"] > "2024-03-01")]
     pd.testing.assert_frame_equal(
-        forecaster.sample(60, alone, horizon=9, seed=3), paths[paths["unique_id"] == "c"].reset_index(drop=True)
+        forecaster.sample(60, alone, horizon=9, seed=3),
+        paths[paths["unique_id"] == "c"].reset_index(drop=True),
+        atol=1e-4,  # float32, of 20
     )
     fewer = forecaster.sample(7, history, horizon=9, seed=3)
     pd.testing.assert_frame_equal(fewer, paths[list(fewer)])

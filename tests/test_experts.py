@@ -1,11 +1,11 @@
-"""Closed-form forecasts: the maps that ridge regression finds, their rollout, and seasons."""
+"""Closed-form forecasts: the maps that ridge regression finds, their rollout, and the last season."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 
-from tsformer.experts import candidate_periods, linear_forecast, linear_maps, moments, seasonal_forecast
+from tsformer.experts import linear_forecast, linear_maps, moments, seasonal_forecast
 
 L, P = 24, 4
 
@@ -17,7 +17,7 @@ def windows(values: np.ndarray, length: int = L, patch: int = P) -> np.ndarray:
 
 def maps(values: np.ndarray) -> list[list[np.ndarray]]:
     rows = windows(values)
-    return list(linear_maps(moments(iter([(rows, np.ones(len(rows)))]), L + P), P))
+    return list(linear_maps(moments(iter([(rows, np.ones(len(rows)))]), L + P), P, P))
 
 
 def autoregression(n: int, seed: int = 0) -> np.ndarray:
@@ -53,9 +53,20 @@ def test_a_map_is_ridge_regression_of_centred_windows():
         assert min(np.abs(x @ weights - expected).max() for weights in found) < 1e-9
 
 
+def test_a_direct_map_is_made_like_one_of_a_patch_and_needs_no_rollout():
+    values, horizon = autoregression(400), 3 * P
+    rows = windows(values, L, horizon)
+    direct = list(linear_maps(moments(iter([(rows, np.ones(len(rows)))]), L + horizon), horizon, P))
+    patch = list(linear_maps(moments(iter([(rows[:, : L + P], np.ones(len(rows)))]), L + P), P, P))
+    for whole, first in zip(sum(direct, []), sum(patch, []), strict=True):
+        np.testing.assert_allclose(whole[:, :P], first, atol=1e-10)  # each step has a regression of its own
+        context = values[None, -L:]
+        np.testing.assert_allclose(linear_forecast(context, whole, horizon), context @ whole, atol=0.5)
+
+
 def test_columns_sum_to_one_even_without_rows():
     for values in (autoregression(300), np.empty(0)):
-        found = list(linear_maps(moments(iter([]), L + P), P)) if not len(values) else maps(values)
+        found = list(linear_maps(moments(iter([]), L + P), P, P)) if not len(values) else maps(values)
         for weights in sum(found, []):
             np.testing.assert_allclose(weights.sum(0), 1.0)
 
@@ -111,17 +122,3 @@ def test_rollouts_go_on_from_given_values():
 @pytest.mark.parametrize(("period", "expected"), [(1, [3, 3, 3, 3, 3]), (2, [2, 3, 2, 3, 2]), (4, [0, 1, 2, 3, 0])])
 def test_the_last_season_is_repeated(period, expected):
     np.testing.assert_array_equal(seasonal_forecast(np.array([[0.0, 1.0, 2.0, 3.0]]), period, 5)[0], expected)
-
-
-def test_seasons_need_ten_cycles_and_room_in_the_context():
-    noise = np.random.default_rng(0).normal(size=400)
-    assert {1, 7} <= set(candidate_periods([noise], 7, 100))
-    assert 49 not in candidate_periods([noise], 7, 100)  # 8 cycles
-    assert 7 not in candidate_periods([noise], 7, 6)
-    assert candidate_periods([noise[:30]] * 1000, 7, 100) == [1]
-    assert candidate_periods([], 7, 100) == [1]
-
-
-def test_an_unusual_season_shows_in_the_autocorrelation():
-    wave = np.sin(2 * np.pi * np.arange(600) / 25) + np.random.default_rng(0).normal(0, 0.3, 600)
-    assert 25 in candidate_periods([wave], 1, 50)

@@ -371,9 +371,10 @@ def test_scalers_never_see_the_hold_out(small, make_panel):
     frame = make_panel({"s1": 100.0, "s2": 30.0}, n=160)
     hold_out = frame.groupby("unique_id").cumcount(ascending=False) < 14
     tampered = frame.assign(y=frame.y.where(~hold_out, frame.y * 1000))
-    clean = small(14, validation_size=14, blend=False).fit(frame)
-    other = small(14, validation_size=14, patience=None, blend=False).fit(tampered)
-    # Validation rows choose the epoch, and weigh a blend: with one epoch the weights must be the same; scales always.
+    settings = dict(validation_size=14, blend=False, linear_path=False)
+    clean, other = small(14, **settings).fit(frame), small(14, patience=None, **settings).fit(tampered)
+    # Validation rows choose epoch and penalty, and weigh a blend: without them and with one epoch the weights must be
+    # the same; scales always.
     np.testing.assert_array_equal(clean._fitted.statistics.deviation, other._fitted.statistics.deviation)
     history = frame[~hold_out]
     pd.testing.assert_frame_equal(clean.predict(history), other.predict(history))
@@ -403,18 +404,18 @@ def test_refit_is_fresh(small, make_panel):
 def test_same_seed_same_forecast_in_another_process(small, make_panel, tmp_path):
     frame = make_panel(LEVELS, n=90)
     frame.to_csv(tmp_path / "train.csv", index=False)
-    here = small(random_state=1).fit(frame).predict()
+    here = small(random_state=1, linear_path=False).fit(frame).predict()
     code = (
         "import pandas as pd, torch; torch.set_num_threads(1); from tsformer import TransformerForecaster as F\n"
         "x = pd.read_csv('train.csv', parse_dates=['ds'])\n"
         "f = F(7, context_length=28, patch_length=7, d_model=16, nhead=2, dim_feedforward=32, dropout=0.0, max_steps=5,"
-        " verbose=False, random_state=1)\n"
+        " verbose=False, random_state=1, linear_path=False)\n"
         "f.fit(x).predict().to_csv('forecast.csv', index=False)"
     )
     subprocess.run([sys.executable, "-c", code], cwd=tmp_path, check=True)
     there = pd.read_csv(tmp_path / "forecast.csv")
     np.testing.assert_allclose(there[NAME], here[NAME], rtol=1e-6)
-    assert not np.allclose(small(random_state=2).fit(frame).predict()[NAME], here[NAME], rtol=1e-3)
+    assert not np.allclose(small(random_state=2, linear_path=False).fit(frame).predict()[NAME], here[NAME], rtol=1e-3)
 
 
 def test_callers_frame_is_not_touched(small, make_panel):

@@ -84,7 +84,9 @@ def test_grid_search_over_time(small, wave):
     index = pd.date_range("2024-01-01", periods=240)
     frame = pd.DataFrame({"a": wave(240), "b": wave(240, level=-5, seed=1)}, index=index)
     search = GridSearchCV(
-        small(), {"learning_rate": [1e-7, 1e-2], "max_steps": [40]}, cv=TimeSeriesSplit(2, test_size=21)
+        small(linear_path=False),
+        {"learning_rate": [1e-7, 1e-2], "max_steps": [40]},
+        cv=TimeSeriesSplit(2, test_size=21),
     )
     search.fit(frame)
     assert search.best_params_["learning_rate"] == 1e-2
@@ -185,7 +187,7 @@ def test_joint_channels_see_each_other_and_independent_ones_do_not(small, wave):
     frame = pd.DataFrame({"a": wave(100), "b": wave(100, level=0, seed=1)}, index=index)
     other = frame.assign(b=frame.b[::-1].to_numpy())
     for mixing, same in (("independent", True), ("joint", False)):
-        forecaster = small(channel_mixing=mixing).fit(frame)
+        forecaster = small(channel_mixing=mixing, linear_path=False).fit(frame)
         assert np.allclose(forecaster.predict(frame)["a"], forecaster.predict(other)["a"]) == same
 
 

@@ -54,7 +54,7 @@ def test_its_own_forecast_changes_nothing(small, wave, mixing, loss):
 
 def test_single_steps_of_a_patch_and_single_channels(small, wave):
     frame = pd.DataFrame({"a": wave(100), "b": wave(100, level=0)}, index=pd.date_range("2024-01-01", periods=100))
-    forecaster = small(14, channel_mixing="joint").fit(frame)
+    forecaster = small(14, channel_mixing="joint", linear_path=False).fit(frame)
     own = forecaster.predict()
     given = own[["b"]].iloc[[3]] + 5
     forecast = forecaster.predict(given=given)

@@ -19,21 +19,20 @@ import torch
 from tsformer.batch import Batch
 from tsformer.data.windows import Windows
 from tsformer.evaluation.arrays import forward_fill, in_chunks
-from tsformer.experts import (
-    MAX_SERIES,
-    candidate_periods,
-    linear_forecast,
-    linear_maps,
-    moments,
-    seasonal_forecast,
-)
+from tsformer.experts import linear_forecast, linear_maps, moments, seasonal_forecast
 from tsformer.nn.decoding import forecast
 from tsformer.nn.model import ForecastTransformer
+from tsformer.seasonality import candidate_periods, some_series
 
-# Rows that the linear maps are fitted on, evenly spaced: more change them by less than their noise.
-MAX_ROWS = 50_000
-# Share of equal weights in the blend: what one validation span says is never quite true of the next.
+# Rows that the linear maps are fitted on, evenly spaced: more change them by less than their noise. Of long windows
+# fewer: so many products.
+MAX_ROWS, MAX_PRODUCTS = 50_000, 2 * 10**10
+# Share of the weights before anything was seen: what one validation span says is never quite true of the next.
 SHRINKAGE = 0.03
+# That of the network then, which starts from the closed forms; they share the rest.
+PRIOR_OF_NETWORK = 0.5
+# Values that the weights are fitted on.
+MAX_VALUES = 2**19
 # Below this mean error, in deviations, there is nothing left to weigh.
 ALL_BUT_EXACT = 1e-100
 # Steps of the search for the weights, and how far the first goes.
@@ -49,13 +48,13 @@ class Blend:
     weights
         (K,) at least 0, of sum 1: of the network, of each linear map, of the season.
     maps
-        (K - 2, L, P) linear maps from context to next patch.
+        K - 2 linear maps from context to what comes next, (L, P) or (L, H) each.
     period
         Steps of the season that is repeated; 1: the last value.
     """
 
     weights: np.ndarray
-    maps: np.ndarray
+    maps: tuple[np.ndarray, ...]
     period: int
 
     @property
@@ -120,12 +119,24 @@ class Blend:
 
     def to_arrays(self) -> dict[str, np.ndarray]:
         """Return what a file keeps."""
-        return {"weights": self.weights, "maps": self.maps, "period": np.array(self.period)}
+        maps = {f"map-{number}": weights for number, weights in enumerate(self.maps)}
+        return {"weights": self.weights, "period": np.array(self.period)} | maps
 
     @classmethod
     def from_arrays(cls, arrays: dict[str, np.ndarray]) -> Blend:
         """Return the blend that `to_arrays` wrote."""
-        return cls(arrays["weights"], arrays["maps"], int(arrays["period"]))
+        maps = tuple(arrays[f"map-{number}"] for number in range(len(arrays["weights"]) - 2))
+        return cls(arrays["weights"], maps, int(arrays["period"]))
+
+
+class Experts(NamedTuple):
+    """Closed-form forecasts fitted on training rows, their settings chosen on validation rows."""
+
+    rolled: tuple[np.ndarray, ...]
+    """(L, P) each: to the next patch, one for each centring."""
+    direct: tuple[np.ndarray, ...]
+    """(L, H) each: to the whole horizon; none where that is a patch, or no training window holds it whole."""
+    period: int
 
 
 class _HeldOut(NamedTuple):
@@ -137,8 +148,6 @@ class _HeldOut(NamedTuple):
     """(R, H); 0 where it does not count."""
     weight: np.ndarray
     """(R, H) what an error counts, 0 where the target is missing."""
-    network: np.ndarray
-    """(R, H) the network's forecast."""
 
     def error(self, forecast: np.ndarray, is_squared: bool) -> float:
         """Weighted mean error of forecasts (R, H)."""
@@ -146,23 +155,24 @@ class _HeldOut(NamedTuple):
         return float(np.average(np.square(error) if is_squared else np.abs(error), weights=self.weight))
 
 
-def fit_blend(
+def fit_experts(
     network: ForecastTransformer,
     training: Windows,
+    whole: Windows,
     validation: Windows,
     *,
     usual_season: int,
     is_squared: bool,
     batch_size: int,
-) -> Blend | None:
-    """Fit the closed forms on training rows; choose among them, and weigh all, on validation rows.
+) -> Experts | None:
+    """Fit the closed forms on training rows, and choose among them on validation rows.
 
     Parameters
     ----------
     network
-        Trained, in evaluation mode, with a point or quantile head.
-    training
-        Windows of training rows alone, with targets of a patch.
+        Whose effect of known covariates is taken off before.
+    training, whole
+        Windows of training rows alone, with targets of a patch and of the whole horizon.
     validation
         Windows whose targets lie behind them.
     usual_season
@@ -170,38 +180,63 @@ def fit_blend(
     is_squared
         Whether errors count by their squares, as means want it, or by their size.
     batch_size
-        Windows that the network forecasts at a time.
+        Windows read at a time.
 
     Returns
     -------
-    Blend or None
+    Experts or None
         None when no validation window has an observed target of a series that varies.
     """
-    held_out = _held_out(network, validation, batch_size)
+    held_out, _ = _held_out(network, validation, batch_size, with_network=False)
     if not held_out.weight.any():
         return None
     length, horizon = held_out.context.shape[1], held_out.target.shape[1]
-    n_steps = length + network.config.patch_length
-    products = moments(_training_rows(network, training, n_steps), n_steps)
-    maps = [
-        min(
-            candidates,
-            key=lambda weights: held_out.error(linear_forecast(held_out.context, weights, horizon), is_squared),
-        )
-        for candidates in linear_maps(products, network.config.patch_length)
-    ]
+
+    def best(windows: Windows) -> list[np.ndarray]:
+        """Return the map of each centring whose penalty is best on the validation rows."""
+        n_steps = length + windows.horizon
+        products = moments(_training_rows(network, windows, n_steps), n_steps)
+        if not products.any():
+            return []
+        return [
+            min(maps, key=lambda map_: held_out.error(linear_forecast(held_out.context, map_, horizon), is_squared))
+            for maps in linear_maps(products, windows.horizon, training.horizon)
+        ]
+
     period = min(
-        candidate_periods(_training_series(training), usual_season, length),
+        candidate_periods(some_series(training.panel), usual_season, length),
         key=lambda period: held_out.error(seasonal_forecast(held_out.context, period, horizon), is_squared),
     )
-    n_forecasts = len(maps) + 2
-    blend = Blend(np.full(n_forecasts, 1 / n_forecasts), np.stack(maps), period)
-    forecasts = np.stack([held_out.network, *blend.experts(held_out.context, horizon)])  # (K, R, H)
+    return Experts(tuple(best(training)), tuple(best(whole)) if horizon > training.horizon else (), period)
+
+
+def fit_blend(
+    network: ForecastTransformer, experts: Experts, validation: Windows, *, is_squared: bool, batch_size: int
+) -> Blend:
+    """Weigh a trained network and the closed forms on validation rows.
+
+    Parameters
+    ----------
+    network
+        In evaluation mode, with a point or quantile head.
+    experts
+        As `fit_experts` returns them.
+    validation, is_squared, batch_size
+        As there.
+    """
+    held_out, ours = _held_out(network, validation, batch_size, with_network=True)
+    maps = (*experts.rolled, *experts.direct)
+    prior = np.append(PRIOR_OF_NETWORK, np.full(len(maps) + 1, (1 - PRIOR_OF_NETWORK) / (len(maps) + 1)))
+    blend = Blend(prior, maps, experts.period)
+    closed = blend.experts(held_out.context, held_out.target.shape[1])
+    forecasts = np.stack([ours, *closed])  # (K, R, H)
     counts = held_out.weight > 0
+    if counts.sum() > MAX_VALUES:  # more of them change the weights by less than their noise
+        counts &= np.random.default_rng(0).random(counts.shape) < MAX_VALUES / counts.sum()
     weights = convex_weights(forecasts[:, counts], held_out.target[counts], held_out.weight[counts], is_squared)
-    # As many windows that do not overlap as there are forecasts to weigh say as much as equal weights do.
-    shrinkage = max(SHRINKAGE, n_forecasts / (n_forecasts + _n_separate(validation)))
-    return Blend((1 - shrinkage) * weights + shrinkage / n_forecasts, blend.maps, blend.period)
+    # As many windows that do not overlap as there are forecasts to weigh say as much as the prior does.
+    shrinkage = max(SHRINKAGE, len(prior) / (len(prior) + _n_separate(validation)))
+    return Blend((1 - shrinkage) * weights + shrinkage * prior, maps, experts.period)
 
 
 def convex_weights(forecasts: np.ndarray, target: np.ndarray, weight: np.ndarray, is_squared: bool) -> np.ndarray:
@@ -239,21 +274,23 @@ def convex_weights(forecasts: np.ndarray, target: np.ndarray, weight: np.ndarray
     return best
 
 
-def _held_out(network: ForecastTransformer, windows: Windows, batch_size: int) -> _HeldOut:
-    """Return the rows of validation windows, with the forecasts of the network."""
+def _held_out(
+    network: ForecastTransformer, windows: Windows, batch_size: int, *, with_network: bool
+) -> tuple[_HeldOut, np.ndarray]:
+    """Return the rows of validation windows, and the forecasts of the network for them, (R, H), or (0,)."""
     parts = []
     for begin in range(0, len(windows), batch_size):
         batch = windows.batch(np.arange(begin, min(begin + batch_size, len(windows))))
-        point = _rows(_point(forecast(network, batch, windows.horizon), network))
-        batch, effect = _without_effect(network, batch)
-        point = point - effect
-        context, unit = _contexts(batch), _rows(batch.series_deviation.unsqueeze(1))  # (R, L), (R, 1)
-        target, weight = _rows(batch.target), _rows(_weights(batch))
+        plain, effect = _without_effect(network, batch)
+        context, unit = _contexts(plain), _rows(batch.series_deviation.unsqueeze(1))  # (R, L), (R, 1)
+        target, weight = _rows(plain.target), _rows(_weights(batch))
+        point = _rows(_point(forecast(network, batch, windows.horizon), network)) - effect if with_network else context
         varies = unit[:, 0] > 0
         last, unit = context[varies, -1:], unit[varies]
         context, target, point = ((x[varies] - last) / unit for x in (context, target, point))
-        parts.append(_HeldOut(context, np.where(weight[varies] > 0, target, 0.0), weight[varies], point))
-    return _HeldOut(*(np.concatenate(arrays) for arrays in zip(*parts, strict=True)))
+        parts.append((context, np.where(weight[varies] > 0, target, 0.0), weight[varies], point))
+    context, target, weight, point = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
+    return _HeldOut(context, target, weight), point if with_network else np.empty(0)
 
 
 def _n_separate(windows: Windows) -> float:
@@ -270,7 +307,8 @@ def _training_rows(
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """Return rows of context and next patch, around the last value in units of the training deviation, and weights."""
     length, n_channels = windows.context_length, windows.panel.n_channels
-    n_windows = min(len(windows), max(1, MAX_ROWS // n_channels))
+    n_rows = min(MAX_ROWS, MAX_PRODUCTS // n_steps**2)
+    n_windows = min(len(windows), max(1, n_rows // n_channels))
     chosen = np.linspace(0, len(windows) - 1, n_windows).astype(np.int64)
     for chunk in in_chunks(n_windows, n_steps * n_channels):
         batch, _ = _without_effect(network, windows.batch(chosen[chunk]))
@@ -279,18 +317,6 @@ def _training_rows(
         usable = (weight > 0).all(axis=1) & (unit[:, 0] > 0)
         rows = np.concatenate([context, target[:, : n_steps - length]], axis=1)[usable]
         yield (rows - rows[:, length - 1 : length]) / unit[usable], weight[usable].mean(axis=1)
-
-
-def _training_series(windows: Windows) -> list[np.ndarray]:
-    """Return the values of some channels of some series, evenly spaced, missing ones filled."""
-    panel = windows.panel
-    numbers = np.unique(np.linspace(0, panel.n_series * panel.n_channels - 1, MAX_SERIES).astype(np.int64))
-    found = []
-    for series, channel in zip(*np.divmod(numbers, panel.n_channels), strict=True):
-        values = panel.values[panel.indptr[series] : panel.indptr[series + 1], channel]
-        if not np.isnan(values).all():
-            found.append(forward_fill(values[None, :, None], np.zeros(1))[0, :, 0])
-    return found
 
 
 def _without_effect(network: ForecastTransformer, batch: Batch) -> tuple[Batch, np.ndarray | float]:

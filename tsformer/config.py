@@ -76,6 +76,9 @@ class ModelConfig:
         None: ``"last_season"``; ``"mean_abs"`` for distributions of positive values, which admit ``"none"`` beside it.
     target_transform
         What the targets go through before the network and their forecasts after it; None: nothing.
+    linear_path
+        Add a linear map from context to next patch, fed back, which the decoder corrects. There is none to
+        distributions of positive values, nor under ``scaling="asinh"``.
 
     Raises
     ------
@@ -109,6 +112,7 @@ class ModelConfig:
     timestamp_encoding: TimestampEncoding = "none"
     scaling: Scaling | None = None
     target_transform: TargetTransform | None = None
+    linear_path: bool = True
 
     def __post_init__(self) -> None:
         for name in (
@@ -128,6 +132,7 @@ class ModelConfig:
         for name in ("dropout", "attention_dropout"):
             check_number(name, getattr(self, name), minimum=0.0, below=1.0)
         check_bool("norm_first", self.norm_first)
+        check_bool("linear_path", self.linear_path)
         if self.scaling is None:
             is_positive = self.distribution in POSITIVE_DISTRIBUTIONS
             object.__setattr__(self, "scaling", "mean_abs" if is_positive else "last_season")
@@ -164,6 +169,11 @@ class ModelConfig:
                 f"patch_length={self.patch_length} is longer than context_length={self.context_length}: "
                 f"lower patch_length or raise context_length"
             )
+
+    @property
+    def has_linear_path(self) -> bool:
+        """Whether there is a linear path: not to positive distributions, nor where values are compressed."""
+        return self.linear_path and self.distribution not in POSITIVE_DISTRIBUTIONS and self.scaling != "asinh"
 
     @property
     def n_context_patches(self) -> int:

@@ -2,7 +2,8 @@
 
 All of them shift and scale with the data, and see the context that the network sees.
 
-Letters: R rows (one window of one channel each), L context steps, P steps of a patch, H horizon steps.
+Letters: R rows (one window of one channel each), L context steps, P steps of a patch, A of what a map makes at once,
+H horizon steps.
 """
 
 from __future__ import annotations
@@ -15,12 +16,6 @@ import numpy as np
 # to earn its weight where the second is not 0.
 PENALTIES = tuple(10.0**power for power in range(-5, 1))
 LAG_POWERS = (0, 2)
-# A season is believed that the training rows have seen so often ...
-MIN_CYCLES = 10
-# ... and that is the usual one, seven of them (a week of hours), or among the lags with the highest autocorrelation.
-N_PEAKS = 3
-# Rows that the autocorrelation is measured on, and steps of each.
-MAX_SERIES, MAX_STEPS = 100, 2**15
 
 
 def moments(rows: Iterator[tuple[np.ndarray, np.ndarray]], n_steps: int) -> np.ndarray:
@@ -45,8 +40,8 @@ def moments(rows: Iterator[tuple[np.ndarray, np.ndarray]], n_steps: int) -> np.n
     return total / count if count else total
 
 
-def linear_maps(products: np.ndarray, patch_length: int) -> Iterator[list[np.ndarray]]:
-    """Return maps from context to next patch by ridge regression, for each centring those of all penalties.
+def linear_maps(products: np.ndarray, n_ahead: int, patch_length: int) -> Iterator[list[np.ndarray]]:
+    """Return maps from context to the steps behind it by ridge regression, for each centring those of all penalties.
 
     The centre of a window, the mean of all of it or of its last patch, is taken off before and added after; both are
     linear, so that each map is one matrix whose columns sum to 1.
@@ -54,16 +49,18 @@ def linear_maps(products: np.ndarray, patch_length: int) -> Iterator[list[np.nda
     Parameters
     ----------
     products
-        (L + P, L + P) moments of context and patch, around whatever level.
+        (L + A, L + A) moments of context and what follows, around whatever level.
+    n_ahead
+        A: a patch, to be rolled out, or the whole horizon.
     patch_length
         P.
 
     Yields
     ------
     list of np.ndarray
-        (L, P): ``patch = context @ weights``.
+        (L, A): ``ahead = context @ weights``.
     """
-    length = len(products) - patch_length
+    length = len(products) - n_ahead
     xx, xy = products[:length, :length], products[:length, length:]
     lag = np.arange(length, 0, -1) / patch_length
     for n_centre in (length, patch_length):
@@ -89,7 +86,7 @@ def linear_forecast(
     context
         (R, L) without missing values.
     weights
-        (L, P), as `linear_maps` returns.
+        (L, P), as `linear_maps` returns; P may be the whole horizon.
     horizon
         H.
     given
@@ -131,37 +128,3 @@ def seasonal_forecast(context: np.ndarray, period: int, horizon: int, given: np.
             season if given is None else np.where(np.isnan(given[:, block]), season, given[:, block])
         )
     return path[:, period:]
-
-
-def candidate_periods(series: list[np.ndarray], usual: int, longest: int) -> list[int]:
-    """Return seasons worth trying, in steps: 1 (the last value), and those of which there are ``MIN_CYCLES``.
-
-    Parameters
-    ----------
-    series
-        Training values of some series, without missing values.
-    usual
-        Season of the frequency.
-    longest
-        Of what fits the context.
-    """
-    n_rows = int(np.median([len(values) for values in series])) if series else 0
-    longest = min(longest, n_rows // MIN_CYCLES)
-    periods = {1, usual, 7 * usual, *_peaks(series, longest)}
-    return sorted(period for period in periods if period == 1 or period <= longest)
-
-
-def _peaks(series: list[np.ndarray], longest: int) -> list[int]:
-    """Return the lags whose autocorrelation is highest among their neighbours, (``N_PEAKS``,) at most."""
-    total = np.zeros(longest + 2)
-    for values in series:
-        values = values[-MAX_STEPS:] - values[-MAX_STEPS:].mean()
-        if len(values) < 2 * len(total) or not values.any():
-            continue
-        spectrum = np.abs(np.fft.rfft(values, 2 * len(values))) ** 2
-        correlation = np.fft.irfft(spectrum)[: len(total)]
-        total += correlation / correlation[0]
-    inner = total[1:-1]
-    is_peak = (inner > total[:-2]) & (inner >= total[2:]) & (inner > 0)
-    lags = np.flatnonzero(is_peak) + 1
-    return sorted(lags[lags > 1], key=lambda lag: -total[lag])[:N_PEAKS]

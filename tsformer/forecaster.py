@@ -16,7 +16,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from tsformer import __version__
-from tsformer.blend import Blend, fit_blend
+from tsformer.blend import Experts, fit_blend, fit_experts
 from tsformer.config import (
     DEFAULT_QUANTILES,
     DISTRIBUTIONS,
@@ -53,6 +53,7 @@ from tsformer.nn.heads import PointHead, QuantileHead
 from tsformer.nn.model import ForecastTransformer
 from tsformer.nn.sampling import fit_copula
 from tsformer.resolve import Lengths, resolve_lengths
+from tsformer.seasonality import some_series, strong_seasons
 from tsformer.smearing import past_errors
 
 # Validation windows beyond this many change the error by less than an epoch does.
@@ -103,7 +104,8 @@ class TransformerForecaster(BaseEstimator):
     patch_length
         Steps in one token; None: derived (``patch_length_``). 1 is the classic form.
     season_length
-        Steps of a season, for ``scaling="last_season"``; None: the usual one of the frequency.
+        Steps of a season, for ``scaling="last_season"``; None: the usual one of the frequency, else the strongest in
+        the data (``season_length_``).
     d_model, nhead, num_encoder_layers, num_decoder_layers, dim_feedforward, dropout, activation, norm_first
         As in ``torch.nn.Transformer``.
     attention_dropout
@@ -122,6 +124,8 @@ class TransformerForecaster(BaseEstimator):
     target_transform
         ``"log1p"``, ``"box_cox"`` or ``"yeo_johnson"``: the network works on transformed targets, forecasts come back
         in target units, means without the bias of the inverse; None: no transform.
+    linear_path
+        Add a linear map from context to next patch, which starts as ridge regression and which the decoder corrects.
     training_mode, teacher_forcing_ratio, teacher_forcing_share, detach_rollout, rollout_length
         See `TrainingConfig`: whether the model learns on its own patches or on the true ones; ``training_mode=None``:
         the true ones for distributions, else its own (``training_mode_``).
@@ -226,6 +230,7 @@ class TransformerForecaster(BaseEstimator):
         timestamp_encoding: str = "none",
         scaling: str | None = None,
         target_transform: str | None = None,
+        linear_path: bool = True,
         training_mode: str | None = None,
         teacher_forcing_ratio: float = 0.0,
         teacher_forcing_share: float = 0.5,
@@ -286,6 +291,7 @@ class TransformerForecaster(BaseEstimator):
         self.timestamp_encoding = timestamp_encoding
         self.scaling = scaling
         self.target_transform = target_transform
+        self.linear_path = linear_path
         self.training_mode = training_mode
         self.teacher_forcing_ratio = teacher_forcing_ratio
         self.teacher_forcing_share = teacher_forcing_share
@@ -407,6 +413,12 @@ class TransformerForecaster(BaseEstimator):
         )
         with seeded(seed):
             model = ForecastTransformer(config, "mae" if config.quantiles else training_config.loss)
+            experts = None
+            if unseen is not None:
+                blending = self._blend_windows(config, training_rows, unseen, train_end)
+                experts = self._fit_experts(model, *blending)
+            if experts is not None and experts.rolled and config.has_linear_path:
+                model.start_from(np.mean(experts.rolled, axis=0))
             rows = train(
                 model,
                 loader,
@@ -427,8 +439,11 @@ class TransformerForecaster(BaseEstimator):
         tail = panel.tail(config.context_length)
         fitted = FittedModel(model, panel.schema, panel.ids, statistics, scales, fields_, tail)
         fitted = replace(fitted, transform=transform, transformed=transformed)
-        if training_config.blend and unseen is not None and not self._samples_are_valid(model):
-            fitted = replace(fitted, blend=self._fit_blend(model, training_rows, unseen, train_end))
+        if training_config.blend and experts is not None and not self._samples_are_valid(model):
+            if config.known_sizes:  # their effect is known now
+                experts = self._fit_experts(model, *blending) or experts
+            blend = fit_blend(model, experts, blending[-1], is_squared=self.loss == "mse", batch_size=limit)
+            fitted = replace(fitted, blend=blend)
         if training_config.loss == "mse" and (transformed is not None or config.scaling == "asinh"):
             fitted = replace(fitted, errors=past_errors(model, unseen or windows, limit, fitted.blend))
         if errors_of is not None:
@@ -464,6 +479,7 @@ class TransformerForecaster(BaseEstimator):
             rollout_length=training.rollout_length,
             usual_season=usual_season_length(panel.schema.freq),
             n_rows=int(np.median(panel.lengths)),
+            seasons=strong_seasons(some_series(panel)),
         )
 
     def _model_config(
@@ -488,11 +504,11 @@ class TransformerForecaster(BaseEstimator):
         )
         return ModelConfig(**chosen)
 
-    def _fit_blend(
-        self, model: ForecastTransformer, training_rows: Panel, unseen: Windows, train_end: np.ndarray
-    ) -> Blend | None:
-        """Return the blend of a trained network, by windows of the whole horizon on the validation rows."""
-        config, panel = model.config, unseen.panel
+    def _blend_windows(
+        self, config: ModelConfig, training_rows: Panel, unseen: Windows, train_end: np.ndarray
+    ) -> tuple[Windows, Windows, Windows]:
+        """Return windows to fit closed forms on, of a patch and of the whole horizon, and those that choose and weigh."""
+        panel = unseen.panel
         cut: dict[str, Any] = dict(
             context_length=config.context_length,
             statistics=unseen.statistics,
@@ -503,14 +519,23 @@ class TransformerForecaster(BaseEstimator):
         limit = max(1, BLEND_NUMBERS // ((config.context_length + horizon) * panel.n_channels))
         # Up to the last row: the first steps of a window that the data do not hold whole count as well.
         held_out = validation_cutoffs(panel.lengths, train_end, 1, min(MAX_VALIDATION_WINDOWS, limit))
-        runs = training_runs(train_end, config.context_length, config.patch_length)
-        return fit_blend(
+        ahead = (config.patch_length, horizon)
+        runs = [training_runs(train_end, config.context_length, n) for n in ahead]
+        patches, whole = (Windows(training_rows, *run, horizon=n, **cut) for run, n in zip(runs, ahead, strict=True))
+        return patches, whole, Windows(panel, *held_out, horizon=horizon, **cut)
+
+    def _fit_experts(
+        self, model: ForecastTransformer, patches: Windows, whole: Windows, held_out: Windows
+    ) -> Experts | None:
+        """Return the closed forms that a network starts from and is blended with."""
+        return fit_experts(
             model,
-            Windows(training_rows, *runs, horizon=config.patch_length, **cut),
-            Windows(panel, *held_out, horizon=horizon, **cut),
-            usual_season=config.season_length,
+            patches,
+            whole,
+            held_out,
+            usual_season=model.config.season_length,
             is_squared=self.loss == "mse",
-            batch_size=batch_limit(config, panel.n_channels),
+            batch_size=batch_limit(model.config, held_out.panel.n_channels),
         )
 
     def _calibration_windows(

@@ -1,7 +1,8 @@
-"""Lengths that the user left open, from frequency, horizon and the length of the data."""
+"""Lengths that the user left open, from frequency, horizon, the length of the data and the seasons in them."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from tsformer.config import check_integer
@@ -30,6 +31,7 @@ def resolve_lengths(
     rollout_length: int | None,
     usual_season: int,
     n_rows: int,
+    seasons: Sequence[int] = (),
 ) -> Lengths:
     """Return the lengths in use; what is given is kept.
 
@@ -39,14 +41,16 @@ def resolve_lengths(
         Season of the frequency (24 for hours, 7 for days, 12 for months ...; 1: none).
     n_rows
         Median number of rows of a series.
+    seasons
+        Seasons found in the data, steps, the strongest first.
 
     Notes
     -----
-    1. ``season_length``: the usual one of the frequency.
+    1. ``season_length``: the usual one of the frequency; where it has none, the strongest found in the data.
     2. ``patch_length``: the season; one longer than 48 steps is divided by the smallest number that brings it to 48
-       or below; without a season a sixth of the horizon, at most 24. Never longer than the context.
-    3. ``context_length``: 14 patches and at least twice the horizon, but at most a third of the rows; a whole number
-       of patches, one at least.
+       or below; without a season a quarter of the horizon, at most 24. Never longer than the context.
+    3. ``context_length``: 14 patches, at least twice the horizon and the longest season found in the data, but at
+       most a third of the rows; a whole number of patches, one at least.
     4. ``rollout_length``: the horizon, but at most 8 patches or 96 steps, whichever is more.
     """
     given = {
@@ -59,12 +63,15 @@ def resolve_lengths(
         if value is not None:
             check_integer(name, value, minimum=1)
     season = season_length or usual_season
+    if season == 1 and seasons and season_length is None:
+        season = seasons[0]
     patch = patch_length or _patch(season, prediction_length)
     if patch_length is None and context_length is not None:
         patch = min(patch, context_length)
     context = context_length
     if context is None:
-        wanted = max(CONTEXT_PATCHES * patch, 2 * prediction_length)
+        longest = -(-max(seasons, default=0) // patch) * patch
+        wanted = max(CONTEXT_PATCHES * patch, 2 * prediction_length, longest)
         context = max(1, min(wanted, n_rows // 3) // patch) * patch
     rollout = rollout_length or min(prediction_length, max(8 * patch, 96))
     return Lengths(context, patch, season, rollout)
@@ -72,6 +79,6 @@ def resolve_lengths(
 
 def _patch(season: int, prediction_length: int) -> int:
     if season <= 1:
-        return min(24, -(-prediction_length // 6))
+        return min(24, -(-prediction_length // 4))
     parts = next(n for n in range(1, season + 1) if season % n == 0 and season // n <= MAX_PATCH)
     return season // parts

@@ -23,7 +23,8 @@ def recompute(model, memory, n_patches):
     """Free-running without a cache: decode the whole prefix again for every patch."""
     patches, flags = memory.start, memory.start_missing
     for _ in range(n_patches):
-        outputs = model.head(model.decode(patches, flags, memory))
+        windows = model.windows_after(memory.window, patches[:, 1:], flags[:, 1:])
+        outputs = model.output(model.decode(patches, flags, memory), memory, windows)
         patches = torch.cat([patches, model.head.point(outputs[:, -1:])], 1)
         flags = torch.cat([flags, torch.zeros_like(flags[:, :1])], 1)
     return outputs

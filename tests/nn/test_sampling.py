@@ -61,7 +61,8 @@ def recompute(model, batch, horizon, n_paths, seed_rows):
     for s in range(n_paths):
         patches, flags = memory.start, memory.start_missing
         for z in drawn:
-            output = model.head(model.decode(patches, flags, memory), memory.unit)[:, -1:]
+            windows = model.windows_after(memory.window, patches[:, 1:], None)
+            output = model.output(model.decode(patches, flags, memory), memory, windows)[:, -1:]
             patches = torch.cat([patches, model.head.sample(output, z[:, s : s + 1])], 1)
             flags = torch.cat([flags, torch.zeros_like(flags[:, :1])], 1)
         scaled = model.patching.join(patches[:, 1:], channels)[:, :horizon]
@@ -135,7 +136,7 @@ def test_top_p_keeps_the_middle(case, changes):
     paths = sample(model, batch, 8, 400, seeds(batch), top_p=0.6)
     with torch.no_grad():
         memory = model.encode(batch, 1)
-        output = model.head(model.decode(memory.start, memory.start_missing, memory), memory.unit)
+        output = model.output(model.decode(memory.start, memory.start_missing, memory), memory, memory.window)
         ends = [
             memory.scale.restore(model.patching.join(model.head.sample(output, z.expand(output.shape[:-1])), 3))
             for z in torch.tensor([special.ndtri(0.2), special.ndtri(0.8)], dtype=torch.float64)

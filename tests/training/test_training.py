@@ -41,11 +41,9 @@ def model() -> ForecastTransformer:
 
 def test_only_matrices_are_decayed():
     network = model()
-    decayed, others = build_optimizer(network, TrainingConfig(weight_decay=0.3)).param_groups
-    assert (decayed["weight_decay"], others["weight_decay"]) == (0.3, 0.0)
-    assert sum(p.numel() for g in (decayed, others) for p in g["params"]) == sum(
-        p.numel() for p in network.parameters()
-    )
+    decayed, others, path = groups = build_optimizer(network, TrainingConfig(weight_decay=0.3)).param_groups
+    assert (decayed["weight_decay"], others["weight_decay"], path["weight_decay"]) == (0.3, 0.0, 0.0)
+    assert sum(p.numel() for g in groups for p in g["params"]) == sum(p.numel() for p in network.parameters())
     names = {id(p): name for name, p in network.named_parameters()}
     assert all(names[id(p)].endswith("weight") and "norm" not in names[id(p)] for p in decayed["params"])
     kept = {names[id(p)] for p in others["params"]}
@@ -107,7 +105,8 @@ def test_mixed_training_begins_with_the_truth_and_goes_on_with_its_ratio():
     ids=lambda changes: next(iter(changes)),
 )
 def test_each_way_of_training_is_its_own(changes):
-    plain, other = small().fit(wave()), small(**changes).fit(wave())
+    # With a linear path the start, which they share, can be the best.
+    plain, other = (small(linear_path=False, **each).fit(wave()) for each in ({}, changes))
     assert np.isfinite(other.predict()).all(axis=None)
     assert not torch.allclose(weights(plain), weights(other))
 

@@ -33,10 +33,12 @@ def rollout(
     """
     caches = [KVCache(n_patches) for _ in model.decoder.layers]
     patch, missing = memory.start, memory.start_missing if bool(memory.start_missing.any()) else None
-    outputs = []
+    window, outputs = memory.window, []
     for i in range(n_patches):
+        if i > 0 and model.linear_path is not None and window is not None:
+            window = model.linear_path.after(window, patch, missing)  # (R, C, 1, L)
         states = model.decode(patch, missing, memory, first=i, caches=caches)  # (R, 1, D)
-        output = model.head(states, memory.unit)  # (R, 1, W[, K])
+        output = model.output(states, memory, window)  # (R, 1, W[, K])
         outputs.append(output)
         patch, missing = model.head.point(output), None
         if given is not None and keep is not None:
@@ -91,7 +93,7 @@ def training_outputs(
     else:
         inputs, flags = truth[:, :-1], truth_missing[:, :-1]
     states = model.decode(torch.cat([memory.start, inputs], 1), torch.cat([memory.start_missing, flags], 1), memory)
-    return model.head(states, memory.unit), memory
+    return model.output(states, memory, model.windows_after(memory.window, inputs, flags)), memory
 
 
 @torch.no_grad()

@@ -50,11 +50,23 @@ class DistributionHead(nn.Module):
         self.projection = nn.Linear(d_model, width * self.n_parameters)
         self.register_buffer("copula", torch.eye(width))
 
-    def forward(self, x: torch.Tensor, unit: torch.Tensor | None = None) -> torch.Tensor:
-        """Return the parameters of states (..., D), (..., W, K); ``unit`` (..., W) is the scale of the window."""
+    def forward(
+        self, x: torch.Tensor, unit: torch.Tensor | None = None, base: torch.Tensor | None = None
+    ) -> torch.Tensor:
+        """Return the parameters of states (..., D), (..., W, K).
+
+        ``unit`` (..., W) is the scale of the window, ``base`` (..., W) what the location starts from.
+        """
         raw = self.projection(x).unflatten(-1, (-1, self.n_parameters))
         raw = raw.to(torch.promote_types(raw.dtype, torch.float32))  # likelihoods need the digits
+        if base is not None:
+            raw = torch.cat([raw[..., :1] + base.unsqueeze(-1), raw[..., 1:]], -1)
         return self._constrain(raw, unit)
+
+    def reset(self) -> None:
+        """Make the location 0 whatever the state."""
+        for parameter in (self.projection.weight, self.projection.bias):
+            parameter.unflatten(0, (-1, self.n_parameters))[:, 0].zero_()
 
     def loss(self, output: torch.Tensor, target: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
         """Negative log-likelihood of each element of ``target`` (...); 0 where ``weight`` is: a series that is flat."""

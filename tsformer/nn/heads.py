@@ -26,9 +26,17 @@ class PointHead(nn.Module):
         self.projection = nn.Linear(d_model, width)
         self._loss = elementwise_loss(loss)
 
-    def forward(self, x: torch.Tensor, unit: torch.Tensor | None = None) -> torch.Tensor:
-        """(R, P, D) to (R, P, W), scaled."""
-        return self.projection(x)
+    def forward(
+        self, x: torch.Tensor, unit: torch.Tensor | None = None, base: torch.Tensor | None = None
+    ) -> torch.Tensor:
+        """(R, P, D) to (R, P, W), scaled; ``base`` (R, P, W) is what the forecast starts from."""
+        output = self.projection(x)
+        return output if base is None else output + base
+
+    def reset(self) -> None:
+        """Make the forecast 0 whatever the state."""
+        nn.init.zeros_(self.projection.weight)
+        nn.init.zeros_(self.projection.bias)
 
     def point(self, output: torch.Tensor) -> torch.Tensor:
         """Return what the decoder is fed with: the forecast itself."""
@@ -62,15 +70,23 @@ class QuantileHead(nn.Module):
         self.register_buffer("level_scores", torch.tensor(scores), persistent=False)
         self.register_buffer("copula", torch.eye(width))
 
-    def forward(self, x: torch.Tensor, unit: torch.Tensor | None = None) -> torch.Tensor:
-        """(R, P, D) to (R, P, W, Q), scaled, increasing along Q."""
+    def forward(
+        self, x: torch.Tensor, unit: torch.Tensor | None = None, base: torch.Tensor | None = None
+    ) -> torch.Tensor:
+        """(R, P, D) to (R, P, W, Q), scaled, increasing along Q; ``base`` (R, P, W) is what they start from."""
         raw = self.projection(x).unflatten(-1, (-1, len(self.levels)))
         m = self.median
         median = raw[..., m : m + 1]
         gaps = nn.functional.softplus(raw) / len(self.levels)
         above = median + gaps[..., m + 1 :].cumsum(-1)
         below = median - gaps[..., :m].flip(-1).cumsum(-1).flip(-1)
-        return torch.cat([below, median, above], -1)
+        output = torch.cat([below, median, above], -1)
+        return output if base is None else output + base.unsqueeze(-1)
+
+    def reset(self) -> None:
+        """Make the median 0 whatever the state."""
+        for parameter in (self.projection.weight, self.projection.bias):
+            parameter.unflatten(0, (-1, len(self.levels)))[:, self.median].zero_()
 
     def point(self, output: torch.Tensor) -> torch.Tensor:
         """Return what the decoder is fed with: the median, (..., Q) to (...)."""

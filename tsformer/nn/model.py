@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 from torch import nn
 
@@ -17,6 +18,7 @@ from tsformer.nn.dropout import Dropout
 from tsformer.nn.embedding import PatchEmbedding, Patching
 from tsformer.nn.encoder import Encoder
 from tsformer.nn.heads import build_head
+from tsformer.nn.linear_path import LinearPath
 from tsformer.nn.positions import CalendarEmbedding, PositionalEncoding, Positions
 from tsformer.nn.scaling import InstanceScaler, Scale, series_unit
 
@@ -41,6 +43,8 @@ class Memory(NamedTuple):
     """Of the target: location (B, 1, C), or (B, H, C) with known covariates, and scale (B, 1, C)."""
     unit: torch.Tensor
     """(R, 1, W): that scale for each element of a patch, target units."""
+    window: torch.Tensor | None
+    """(R, C, 1, L): what the linear path sees before the first patch; None without one."""
 
 
 class ForecastTransformer(nn.Module):
@@ -86,6 +90,7 @@ class ForecastTransformer(nn.Module):
         self.encoder = Encoder(config)
         self.decoder = Decoder(config)
         self.head = build_head(config, loss)
+        self.linear_path = LinearPath(config) if config.has_linear_path else None
         self.apply(_initialise)
         if self.covariates is not None and self.covariates.path is not None:
             self.covariates.path.reset()
@@ -96,7 +101,8 @@ class ForecastTransformer(nn.Module):
         patches, missing = self.target_patches(batch, memory.scale)  # (R, M, W)
         inputs = torch.cat([memory.start, patches[:, :-1]], 1)  # (R, M, W)
         flags = torch.cat([memory.start_missing, missing[:, :-1]], 1)
-        return self.head(self.decode(inputs, flags, memory), memory.unit)
+        windows = self.windows_after(memory.window, patches[:, :-1], missing[:, :-1])
+        return self.output(self.decode(inputs, flags, memory), memory, windows)
 
     def encode(self, batch: Batch, n_patches: int) -> Memory:
         """Read the context; ``n_patches`` is the number of patches that will be decoded."""
@@ -130,7 +136,10 @@ class ForecastTransformer(nn.Module):
         unit = self.patching.split(scale.scale.expand(-1, self.config.patch_length, -1)).to(self.dtype)  # (R, 1, W)
         if effect is not None:
             scale = scale._replace(loc=scale.loc + effect)
-        return Memory(keys_values, key_mask, patches[:, -1:], missing[:, -1:], decoder_positions, scale, unit)
+        window = None
+        if self.linear_path is not None:
+            window = self.linear_path.window(values, batch.context_mask, len(patches))
+        return Memory(keys_values, key_mask, patches[:, -1:], missing[:, -1:], decoder_positions, scale, unit, window)
 
     def decode(
         self,
@@ -150,6 +159,26 @@ class ForecastTransformer(nn.Module):
         positions = memory.positions.tokens(first, first + patches.shape[1]).paths(len(patches))
         x = self._embed(self.decoder_embedding, patches, missing, positions)
         return self.decoder(x, memory.keys_values, positions.rotation, memory.key_mask, caches)
+
+    @torch.no_grad()
+    def start_from(self, weights: np.ndarray) -> None:
+        """Let the forecast start as that of a linear map (L, P) from context to next patch, the decoder adding 0."""
+        assert self.linear_path is not None
+        self.linear_path.weight.copy_(torch.from_numpy(weights))
+        self.head.reset()
+
+    def output(self, states: torch.Tensor, memory: Memory, windows: torch.Tensor | None) -> torch.Tensor:
+        """Outputs of decoder states (R, M, D), and of the ``windows`` (R, C, M, L) that the linear path sees."""
+        base = None if self.linear_path is None or windows is None else self.linear_path(windows)
+        return self.head(states, memory.unit, base)
+
+    def windows_after(
+        self, window: torch.Tensor | None, patches: torch.Tensor, missing: torch.Tensor | None
+    ) -> torch.Tensor | None:
+        """Return the linear path's windows (R, C, M + 1, L): of the first patch, and after each of M ``patches``."""
+        if self.linear_path is None or window is None:
+            return None
+        return torch.cat([window, self.linear_path.after(window, patches, missing)], 2) if patches.shape[1] else window
 
     def target_patches(self, batch: Batch, scale: Scale) -> tuple[torch.Tensor, torch.Tensor]:
         """Scaled target and flags of its missing values as patches, each (R, M, W)."""

@@ -180,7 +180,8 @@ def _first(model: ForecastTransformer, memory: Memory, n_patches: int) -> tuple[
     """Decode the token that all paths have in common, once: output (R, 1, W, K) and caches."""
     caches = [KVCache(n_patches) for _ in model.decoder.layers]
     missing = memory.start_missing if bool(memory.start_missing.any()) else None
-    return model.head(model.decode(memory.start, missing, memory, caches=caches), memory.unit), caches
+    states = model.decode(memory.start, missing, memory, caches=caches)
+    return model.output(states, memory, memory.window), caches
 
 
 def _draw(
@@ -198,10 +199,15 @@ def _draw(
     if n_patches > 1:
         caches = [cache.fork(n_paths) for cache in caches]
     patches: list[torch.Tensor] = []
+    window = None if memory.window is None else memory.window.repeat_interleave(n_paths, 0)  # (R S, C, 1, L)
     for i in range(n_patches):
         if i > 0:
-            states = model.decode(patches[-1].flatten(0, 1).unsqueeze(1), None, memory, first=i, caches=caches)
-            output = model.head(states.view(-1, n_paths, states.shape[-1]), memory.unit)  # (R, S, W, K)
+            last = patches[-1].flatten(0, 1).unsqueeze(1)  # (R S, 1, W)
+            states, base = model.decode(last, None, memory, first=i, caches=caches), None
+            if model.linear_path is not None and window is not None:
+                window = model.linear_path.after(window, last, None)
+                base = model.linear_path(window).view(-1, n_paths, last.shape[2])
+            output = head(states.view(-1, n_paths, states.shape[-1]), memory.unit, base)  # (R, S, W, K)
         patch = head.sample(output, next(scores))  # (R, S, W)
         if forced is not None:
             patch = torch.where(forced[1][:, i : i + 1], forced[0][:, i : i + 1], patch)

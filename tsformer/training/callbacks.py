@@ -21,7 +21,7 @@ class BestWeights(Callback):
     def on_validation_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
         """Copy the weights if they are the best so far."""
         error = float(trainer.callback_metrics["val_loss"])
-        if trainer.sanity_checking or not error < self.best:
+        if not error < self.best:
             return
         self.best = error
         self._weights = {k: v.detach().clone() for k, v in pl_module.state_dict().items()}

@@ -9,6 +9,9 @@ from torch import nn
 
 from tsformer.config import TrainingConfig
 
+# The linear path starts where it should end: it moves at this share of the learning rate, and is not decayed.
+LINEAR_PATH_RATE = 0.1
+
 
 def build_optimizer(model: nn.Module, config: TrainingConfig) -> torch.optim.Optimizer:
     """AdamW with weight decay on matrices alone, or the paper's Adam (betas .9 and .98, eps 1e-9).
@@ -17,12 +20,16 @@ def build_optimizer(model: nn.Module, config: TrainingConfig) -> torch.optim.Opt
     """
     tables = {id(p) for module in model.modules() if isinstance(module, nn.Embedding) for p in module.parameters()}
     tables |= {id(p) for name, p in model.named_parameters() if name.endswith("positions.table")}
-    matrices = [p for p in model.parameters() if p.ndim > 1 and id(p) not in tables]
-    others = [p for p in model.parameters() if p.ndim <= 1 or id(p) in tables]
+    path = [p for name, p in model.named_parameters() if name.endswith("linear_path.weight")]
+    rest = [p for p in model.parameters() if all(p is not other for other in path)]
+    matrices = [p for p in rest if p.ndim > 1 and id(p) not in tables]
+    others = [p for p in rest if p.ndim <= 1 or id(p) in tables]
     groups = [
         {"params": matrices, "weight_decay": config.weight_decay},
         {"params": others, "weight_decay": 0.0},
     ]
+    if path:
+        groups.append({"params": path, "weight_decay": 0.0, "lr": LINEAR_PATH_RATE * config.learning_rate})
     fused = "mixed" not in str(config.precision)  # under autocast Lightning clips gradients of plain optimisers only
     if config.optimizer == "adam":
         return torch.optim.Adam(groups, lr=config.learning_rate, betas=(0.9, 0.98), eps=1e-9, fused=fused)

@@ -64,7 +64,7 @@ def train(
         max_time=None if config.max_time is None else {"seconds": config.max_time},
         gradient_clip_val=config.gradient_clip_val,
         accumulate_grad_batches=config.accumulate_grad_batches,
-        num_sanity_val_steps=0,
+        num_sanity_val_steps=-1 if validation is not None else 0,  # the start is a candidate for the best weights
         limit_val_batches=1.0 if validation is not None else 0,
         logger=logger if logger is not None else False,
         enable_checkpointing=False,

@@ -1,0 +1,62 @@
+"""A linear path from context to forecast, which the decoder corrects."""
+
+from __future__ import annotations
+
+import torch
+from torch import nn
+from torch.nn import functional as F  # noqa: N812
+
+from tsformer.config import ModelConfig
+
+
+class LinearPath(nn.Module):
+    """A linear map from the last L steps of a channel to its next patch (Zeng et al. 2023), fed back patch by patch.
+
+    Letters: R rows, C channels of a row, L context steps, M patches of W = P x C values.
+    """
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.zeros(config.context_length, config.patch_length))
+
+    def forward(self, windows: torch.Tensor) -> torch.Tensor:
+        """(R, C, M, L) scaled steps before each of M patches to those patches, (R, M, W)."""
+        return (windows @ self.weight).permute(0, 2, 3, 1).flatten(2)
+
+    def window(self, values: torch.Tensor, mask: torch.Tensor, rows: int) -> torch.Tensor:
+        """Scaled context (B, T, C) as the window of the first patch, (R, C, 1, L).
+
+        A missing value is the last before it; before the first, and where the context is shorter, it is the location.
+        """
+        length = self.weight.shape[0]
+        steps = _forward_fill(values.transpose(1, 2), mask.transpose(1, 2))
+        return F.pad(steps, (length - values.shape[1], 0)).reshape(rows, -1, 1, length)
+
+    def after(self, window: torch.Tensor, patches: torch.Tensor, missing: torch.Tensor | None) -> torch.Tensor:
+        """Window of the first patch and those that follow it (R, M, W), to the windows of what follows each.
+
+        Returns
+        -------
+        torch.Tensor
+            (R, C, M, L).
+        """
+        length, step = self.weight.shape
+        steps = torch.cat([window[..., 0, step:], self._steps(patches)], -1)
+        if missing is not None and bool(missing.any()):
+            seen = torch.ones_like(window[..., 0, step:], dtype=torch.bool)
+            steps = _forward_fill(steps, torch.cat([seen, self._steps(missing) == 0], -1))
+        return steps.unfold(-1, length, step)
+
+    def _steps(self, patches: torch.Tensor) -> torch.Tensor:
+        """(R, M, W) as steps of channels, (R, C, M P)."""
+        rows, n, width = patches.shape
+        return patches.reshape(rows, n * self.weight.shape[1], -1).transpose(1, 2)
+
+
+def _forward_fill(values: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+    """Values (..., T) with what is missing replaced by the last before it; as they are before the first."""
+    if bool(mask.all()):
+        return values
+    steps = torch.arange(values.shape[-1], device=values.device)
+    last = torch.where(mask, steps, -1).cummax(-1).values
+    return torch.where(last >= 0, values.gather(-1, last.clamp(min=0)), values)
