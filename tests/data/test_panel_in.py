@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from tsformer.data import columns
 from tsformer.data.panel import Schema, check_trainable, to_panel
 
 
@@ -152,7 +153,9 @@ def test_shuffled_rows_give_the_same_panel():
 
 
 @pytest.mark.parametrize("dtype", [object, "str", "string[pyarrow]", "string[python]", "category"])
-def test_ids_of_any_type_in_any_order_give_the_same_panel(dtype):
+@pytest.mark.parametrize("few_rows", [0, 1000])
+def test_ids_of_any_type_in_any_order_give_the_same_panel(dtype, few_rows, monkeypatch):
+    monkeypatch.setattr(columns, "FEW_ROWS", few_rows)
     df = pd.concat([long_frame(n=20, ids=(name,)) for name in ("s10", "s9", "s1")], ignore_index=True)
     typed = df.assign(unique_id=df.unique_id.astype(dtype))
     expected = [df[df.unique_id == name].y.tolist() for name in ("s1", "s10", "s9")]

@@ -10,6 +10,8 @@ import numpy as np
 import pandas as pd
 
 NUMBER_KINDS = ("integer", "floating", "mixed-integer-float", "decimal", "boolean", "empty")
+# Up to this many ids are looked up one by one; of more, the runs are found first.
+FEW_ROWS = 10_000
 
 
 class TimeColumn(NamedTuple):
@@ -203,22 +205,27 @@ def one_id(n_rows: int) -> IdColumn:
     return IdColumn(np.zeros(1, dtype=np.int64), np.array([n_rows]), np.array([""]), "object", None, None, False)
 
 
-def _runs(column: pd.Series) -> tuple[np.ndarray, np.ndarray, pd.Index]:
+def _runs(column: pd.Series) -> tuple[np.ndarray, np.ndarray, Any]:
     """Return runs of equal values, codes and rows of each (R,), and the values that the codes are of."""
-    values: Any = column.array
-    if isinstance(column.dtype, np.dtype) and column.dtype != object:
-        values = column.to_numpy()
-    elif getattr(column.dtype, "storage", None) != "pyarrow":
-        values = pd.factorize(column)[0]  # Python objects are compared no faster than looked up
+    is_plain = isinstance(column.dtype, np.dtype)
+    values: Any = column.to_numpy() if is_plain else column.array
+    is_compared_fast = column.dtype != object if is_plain else getattr(column.dtype, "storage", None) == "pyarrow"
+    if is_compared_fast and len(values) > FEW_ROWS:
+        begin = _begins(values)
+        if 2 * len(begin) < len(values):  # then it is enough to look up the first row of each run
+            codes, uniques = pd.factorize(values[begin])
+            return codes, np.diff(begin, append=len(values)), uniques
+    codes, uniques = pd.factorize(values)
+    begin = _begins(codes)
+    return codes[begin], np.diff(begin, append=len(values)), uniques
+
+
+def _begins(values: Any) -> np.ndarray:
+    """Return the first row of each run of equal values."""
     changes = values[1:] != values[:-1]
     if not isinstance(changes, np.ndarray):
         changes = changes.to_numpy(dtype=bool, na_value=True)
-    begin = np.flatnonzero(np.append(True, changes)[: len(values)])
-    if 2 * len(begin) > len(values):  # rows in no order
-        codes, uniques = pd.factorize(column)
-        return codes, np.ones_like(codes), uniques
-    codes, uniques = pd.factorize(column.iloc[begin])
-    return codes, np.diff(begin, append=len(values)), uniques
+    return np.flatnonzero(np.append(True, changes)[: len(values)])
 
 
 def restore_ids(ids: np.ndarray, dtype: str, levels: tuple | None, levels_dtype: str | None, ordered: bool) -> pd.Index:
