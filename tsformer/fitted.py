@@ -453,6 +453,8 @@ def _of_series(
     An unseen series deviates by the share of its size that is usual in training. Its size is that of its last observed
     value before all of its cut-offs.
     """
+    if np.array_equal(panel.ids, ids):  # as after a fit: no index has to be built
+        return statistics
     place = pd.Index(ids).get_indexer(pd.Index(panel.ids))
     mean, deviation = statistics.mean[place], statistics.deviation[place]
     unseen = place < 0

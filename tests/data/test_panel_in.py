@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from tsformer.data import columns
 from tsformer.data.panel import Schema, check_trainable, to_panel
 
 
@@ -149,6 +150,23 @@ def test_shuffled_rows_give_the_same_panel():
     df = long_frame(n=100)
     same(to_panel(df.sample(frac=1.0, random_state=11)), to_panel(df))
     same(to_panel(df.sort_values("ds", kind="stable")), to_panel(df))
+
+
+@pytest.mark.parametrize("dtype", [object, "str", "string[pyarrow]", "string[python]", "category"])
+@pytest.mark.parametrize("few_rows", [0, 1000])
+def test_ids_of_any_type_in_any_order_give_the_same_panel(dtype, few_rows, monkeypatch):
+    monkeypatch.setattr(columns, "FEW_ROWS", few_rows)
+    df = pd.concat([long_frame(n=20, ids=(name,)) for name in ("s10", "s9", "s1")], ignore_index=True)
+    typed = df.assign(unique_id=df.unique_id.astype(dtype))
+    expected = [df[df.unique_id == name].y.tolist() for name in ("s1", "s10", "s9")]
+    halves = pd.concat([typed[typed.ds < "2024-01-11"], typed[typed.ds >= "2024-01-11"]])
+    late_first = pd.concat([typed[typed.ds >= "2024-01-11"], typed[typed.ds < "2024-01-11"]])
+    for rows in (typed, halves, late_first, typed.sort_values("unique_id", kind="stable"), typed.iloc[::-1]):
+        panel = to_panel(rows)
+        assert panel.ids.tolist() == ["s1", "s10", "s9"]
+        assert panel.values.reshape(3, 20).tolist() == expected
+    with pytest.raises(ValueError, match="3 missing ids"):
+        to_panel(typed.assign(unique_id=typed.unique_id.where(~typed.index.isin([0, 1, 25]))))
 
 
 @pytest.mark.parametrize("start", ["2023-10-19 22:00", "2023-10-24 22:00", "2024-03-28 00:00"])

@@ -150,6 +150,14 @@ def test_statistics_are_those_of_numpy_over_observed_training_rows():
     assert np.array_equal(w.series_statistics(panel, end).mean, mean)
 
 
+def test_statistics_do_not_depend_on_how_many_series_are_taken_at_a_time(monkeypatch):
+    panel = make_panel(lengths=(50, 7, 20, 1, 33))
+    at_once = w.series_statistics(panel)
+    for rows in (1, 8, 55, 57):
+        monkeypatch.setattr(w, "STATISTICS_ROWS", rows)
+        assert all(np.array_equal(a, b) for a, b in zip(w.series_statistics(panel), at_once, strict=True))
+
+
 @pytest.mark.parametrize("level", [0.0, 7.0, 1e6 / 3, -3.5, 1e12 / 7])
 def test_a_constant_has_its_own_mean_and_no_deviation(level):
     mean, deviation = w.series_statistics(to_panel(np.full(1001, level)))

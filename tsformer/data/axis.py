@@ -10,7 +10,7 @@ from typing import Any, cast
 import numpy as np
 import pandas as pd
 
-from tsformer.data.columns import to_wall_time
+from tsformer.data.columns import IdColumn, to_wall_time
 from tsformer.data.frequency import EXAMPLES, MONTHS, NANOSECONDS, WEEKDAYS, Grid, canonical_freq, make_grid, weekdays
 
 # A gap may multiply the rows by at most this, once they pass the second number: more is a wrong date.
@@ -34,10 +34,10 @@ def infer_freq(stamps: np.ndarray, follows: np.ndarray) -> str | int:
     ValueError
         When no series has two rows, or the stamps are Monday to Friday (then ``freq="B"`` is proposed).
     """
-    steps = np.diff(stamps.view(np.int64))[follows]
-    if not steps.size:
+    if not follows.any():
         raise ValueError(f"the frequency cannot be told from series of one row: set freq ({EXAMPLES})")
-    step = _most_common(steps)
+    steps = np.diff(stamps.view(np.int64))
+    step = _most_common(steps, follows)
     if stamps.dtype.kind != "M":
         return step
     unit, count = np.datetime_data(stamps.dtype)
@@ -48,7 +48,7 @@ def infer_freq(stamps: np.ndarray, follows: np.ndarray) -> str | int:
         if monthly is not None:
             return monthly
     if duration % day == 0:
-        if duration == day and steps.max() > step and _skips_weekends(stamps, follows):
+        if duration == day and steps[follows].max() > step and _skips_weekends(stamps, follows):
             raise ValueError(
                 'no regular frequency: the rows are Monday to Friday. Set freq="B" for business days '
                 '(or freq="D" to treat each weekend as missing)'
@@ -70,7 +70,7 @@ def _skips_weekends(stamps: np.ndarray, follows: np.ndarray) -> bool:
 def _infer_months(stamps: np.ndarray, follows: np.ndarray) -> str | int | None:
     """Return the monthly, quarterly or yearly frequency that every stamp fits, None if there is none."""
     months = stamps.astype("M8[M]").astype(np.int64)
-    step = _most_common(np.diff(months)[follows])
+    step = _most_common(np.diff(months), follows)
     for name in ("MS", "ME", "BMS", "BME"):
         wrong = make_grid(name).misplaced(stamps)
         if wrong is not None and not wrong.any():
@@ -86,20 +86,32 @@ def _infer_months(stamps: np.ndarray, follows: np.ndarray) -> str | int | None:
     return canonical_freq(f"{step}{name}")
 
 
-def _most_common(steps: np.ndarray) -> int:
-    """Return the most frequent value, the smallest of several."""
-    if 2 * np.count_nonzero(steps == steps[0]) > steps.size:  # the usual case, without a sort
-        return int(steps[0])
-    values, counts = np.unique(steps, return_counts=True)
-    return int(values[counts.argmax()])
+def _most_common(steps: np.ndarray, counts: np.ndarray) -> int:
+    """Return the most frequent of the steps that count, the smallest of several."""
+    first = steps[counts.argmax()]
+    if 2 * np.count_nonzero((steps == first) & counts) > np.count_nonzero(counts):  # the usual case, without a sort
+        return int(first)
+    values, numbers = np.unique(steps[counts], return_counts=True)
+    return int(values[numbers.argmax()])
 
 
-def sort_order(codes: np.ndarray, stamps: np.ndarray) -> np.ndarray | None:
-    """Return the order of rows by series and time; None when they are in order already."""
-    next_series, next_stamp = np.diff(codes), np.diff(stamps.view(np.int64))
-    if not ((next_series < 0) | ((next_series == 0) & (next_stamp < 0))).any():
-        return None
-    return np.lexsort((stamps, codes))
+def sort_order(ids: IdColumn, stamps: np.ndarray) -> tuple[np.ndarray | None, np.ndarray]:
+    """Return the order of rows by series and time, None when they are in order already, and the offsets of the series.
+
+    Both (T,) and (N + 1,) int64.
+    """
+    ends = np.cumsum(ids.counts)
+    goes_back = stamps[1:] < stamps[:-1]
+    goes_back[ends[:-1] - 1] = False  # from one id to the next it may
+    if not goes_back.any() and len(ids.runs) == len(ids.values):  # each series whole and in order, as M4 has them
+        if (ids.runs[1:] > ids.runs[:-1]).all():
+            return None, np.concatenate([[0], ends])
+        series = np.argsort(ids.runs)
+        begin, end = (ends - ids.counts)[series].tolist(), ends[series].tolist()
+        order = np.concatenate([np.arange(i, j) for i, j in zip(begin, end, strict=True)])
+        return order, np.concatenate([[0], np.cumsum(ids.counts[series])])
+    codes = ids.codes
+    return np.lexsort((stamps, codes)), np.concatenate([[0], np.cumsum(np.bincount(codes))])
 
 
 @dataclass(frozen=True)
@@ -144,7 +156,7 @@ class RowAxis:
 
     def check_duplicates(self) -> None:
         """Raise a ValueError if a series has two rows for one stamp."""
-        twice = np.flatnonzero(self.follows & (np.diff(self.stamps.view(np.int64)) == 0))
+        twice = np.flatnonzero((self.stamps[1:] == self.stamps[:-1]) & self.follows)
         if twice.size:
             same, way_out = "id and time", "Keep"
             if self.ids is None:
@@ -210,7 +222,7 @@ class RowAxis:
                 f"{steps[longest] - 1:,} steps of freq={grid.freq!r} are missing between {self._describe(longest)} and "
                 f"{self._show(self.stamps[longest + 1])}: check that date, or set a longer freq"
             )
-        usual = _most_common(steps[follows])
+        usual = _most_common(steps, follows)
         if usual > 1 and np.count_nonzero(steps[follows] == usual) >= SURELY * np.count_nonzero(follows):
             raise ValueError(
                 f"freq={grid.freq!r} does not fit: nearly every row of {self.name} is {usual} such steps after the one "

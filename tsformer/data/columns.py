@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import datetime
 import warnings
-from typing import NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import pandas as pd
 
 NUMBER_KINDS = ("integer", "floating", "mixed-integer-float", "decimal", "boolean", "empty")
+# Up to this many ids are looked up one by one; of more, the runs are found first.
+FEW_ROWS = 10_000
 
 
 class TimeColumn(NamedTuple):
@@ -24,10 +26,12 @@ class TimeColumn(NamedTuple):
 
 
 class IdColumn(NamedTuple):
-    """An id column as codes into its sorted values."""
+    """An id column as codes into its sorted values, one a run of equal ids: few where the rows are in order."""
 
-    codes: np.ndarray
-    """(T,) int64."""
+    runs: np.ndarray
+    """(R,) int64 codes."""
+    counts: np.ndarray
+    """(R,) int64 rows of each run."""
     values: np.ndarray
     """(N,) sorted ids that occur."""
     dtype: str
@@ -35,6 +39,11 @@ class IdColumn(NamedTuple):
     """Categories of a categorical column, in their order, also those that do not occur."""
     levels_dtype: str | None
     ordered: bool
+
+    @property
+    def codes(self) -> np.ndarray:
+        """(T,) int64, of each row."""
+        return np.repeat(self.runs, self.counts)
 
 
 def read_time(column: pd.Series | pd.Index, name: str) -> TimeColumn:
@@ -173,14 +182,13 @@ def read_ids(column: pd.Series, name: str) -> IdColumn:
     if isinstance(dtype, pd.CategoricalDtype):
         levels, ordered = tuple(dtype.categories.tolist()), bool(dtype.ordered)
         levels_dtype = str(dtype.categories.dtype)
-        found, uniques = pd.factorize(column.cat.codes.to_numpy())
-        missing, values = found[uniques[found] < 0], dtype.categories.to_numpy()[uniques]
-        codes = found
+        codes, counts, uniques = _runs(column.cat.codes)
+        is_missing, values = np.asarray(uniques)[codes] < 0, dtype.categories.to_numpy()[uniques]
     else:
-        codes, index = pd.factorize(column)
-        missing, values = codes[codes < 0], np.asarray(index)
-    if missing.size:
-        raise ValueError(f"{name} has {missing.size} missing ids: drop those rows or name their series")
+        codes, counts, uniques = _runs(column)
+        is_missing, values = codes < 0, np.asarray(uniques)
+    if is_missing.any():
+        raise ValueError(f"{name} has {counts[is_missing].sum()} missing ids: drop those rows or name their series")
     try:
         order = np.argsort(values, kind="stable")
     except TypeError:  # ids of mixed types have no order of their own
@@ -189,7 +197,35 @@ def read_ids(column: pd.Series, name: str) -> IdColumn:
         rank = np.empty_like(order)
         rank[order] = np.arange(len(order))
         codes = rank[codes]
-    return IdColumn(codes, values[order], str(dtype), levels, levels_dtype, ordered)
+    return IdColumn(codes, counts, values[order], str(dtype), levels, levels_dtype, ordered)
+
+
+def one_id(n_rows: int) -> IdColumn:
+    """Return the ids of rows that have none: all belong to one series."""
+    return IdColumn(np.zeros(1, dtype=np.int64), np.array([n_rows]), np.array([""]), "object", None, None, False)
+
+
+def _runs(column: pd.Series) -> tuple[np.ndarray, np.ndarray, Any]:
+    """Return runs of equal values, codes and rows of each (R,), and the values that the codes are of."""
+    is_plain = isinstance(column.dtype, np.dtype)
+    values: Any = column.to_numpy() if is_plain else column.array
+    is_compared_fast = column.dtype != object if is_plain else getattr(column.dtype, "storage", None) == "pyarrow"
+    if is_compared_fast and len(values) > FEW_ROWS:
+        begin = _begins(values)
+        if 2 * len(begin) < len(values):  # then it is enough to look up the first row of each run
+            codes, uniques = pd.factorize(values[begin])
+            return codes, np.diff(begin, append=len(values)), uniques
+    codes, uniques = pd.factorize(values)
+    begin = _begins(codes)
+    return codes[begin], np.diff(begin, append=len(values)), uniques
+
+
+def _begins(values: Any) -> np.ndarray:
+    """Return the first row of each run of equal values."""
+    changes = values[1:] != values[:-1]
+    if not isinstance(changes, np.ndarray):
+        changes = changes.to_numpy(dtype=bool, na_value=True)
+    return np.flatnonzero(np.append(True, changes)[: len(values)])
 
 
 def restore_ids(ids: np.ndarray, dtype: str, levels: tuple | None, levels_dtype: str | None, ordered: bool) -> pd.Index:

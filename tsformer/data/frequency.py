@@ -109,14 +109,13 @@ class Grid:
 
     def misplaced(self, stamps: np.ndarray) -> np.ndarray | None:
         """Return where stamps cannot belong to this frequency (a weekend, not a month end); None if any may."""
-        days = stamps.astype("M8[D]") if stamps.dtype.kind == "M" else stamps
         if self.kind == "business":
-            return ~np.is_busday(days)
+            return ~np.is_busday(stamps.astype("M8[D]"))
         if self.kind == "wall" and self.anchor is not None:
             return weekdays(stamps) != self.anchor
         if self.kind == "month":
             months = stamps.astype("M8[M]")
-            wrong = days != _edge_of_month(months, self.edge)
+            wrong = stamps.astype("M8[D]") != _edge_of_month(months, self.edge)
             return wrong | ((months.astype(np.int64) - (self.anchor or 0)) % self.period != 0)
         return None
 

@@ -14,6 +14,7 @@ from tsformer.data.columns import (
     IdColumn,
     TimeColumn,
     is_number,
+    one_id,
     read_ids,
     read_numbers,
     read_time,
@@ -217,11 +218,10 @@ class _Rows(NamedTuple):
 
 def _read_rows(time: TimeColumn, ids: IdColumn | None, time_name: str, freq: str | int | None) -> _Rows:
     """Return the place of each row on the regular axis of a frequency."""
-    stamps, codes = time.stamps, np.zeros(len(time.stamps), dtype=np.int8) if ids is None else ids.codes
-    order = sort_order(codes, stamps)
+    stamps = time.stamps
+    order, indptr = sort_order(ids or one_id(len(stamps)), stamps)
     if order is not None:
-        stamps, codes = stamps[order], codes[order]
-    indptr = np.concatenate([[0], np.flatnonzero(np.diff(codes)) + 1, [len(codes)]])
+        stamps = stamps[order]
     axis = RowAxis(stamps, indptr, None if ids is None else ids.values, time_name, time.zone)
     axis.check_duplicates()
     grid = axis.choose_grid(freq)

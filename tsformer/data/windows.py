@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import NamedTuple
 
 import numpy as np
@@ -11,6 +12,9 @@ from tsformer.batch import Batch
 from tsformer.data.panel import Panel
 from tsformer.data.series import ROLES
 from tsformer.data.time_features import calendar
+
+# Rows whose statistics are computed at a time; a series is never parted.
+STATISTICS_ROWS = 2**16
 
 
 class SeriesStatistics(NamedTuple):
@@ -68,24 +72,36 @@ def series_statistics(panel: Panel, end: np.ndarray | int | None = None) -> Seri
     """
     if end is not None:
         panel = panel.rows(0, end)
-    statistics = [_channel_statistics(values, panel.indptr, panel.weight) for values in panel.values.T]
-    mean, deviation = (np.stack(columns, axis=1) for columns in zip(*statistics, strict=True))
+    indptr, weight = panel.indptr, panel.weight
+    mean, deviation = np.full((2, panel.n_series, panel.n_channels), np.nan)
+    # As many series at a time as stay in the processor's cache: half the time of all at once.
+    edges = np.unique(np.searchsorted(indptr, np.arange(0, indptr[-1], STATISTICS_ROWS)))
+    for first, last in itertools.pairwise([*edges, panel.n_series]):
+        rows = slice(indptr[first], indptr[last])
+        offsets, counts = indptr[first : last + 1] - indptr[first], None if weight is None else weight[rows] > 0
+        for channel in range(panel.n_channels):
+            mean[first:last, channel], deviation[first:last, channel] = _channel_statistics(
+                panel.values[rows, channel], offsets, counts
+            )
+    for values in (*mean.T, *deviation.T):
+        unknown = np.isnan(values)
+        values[unknown] = 0 if unknown.all() else values[~unknown].mean()
     return SeriesStatistics(mean, deviation)
 
 
 def _channel_statistics(
-    values: np.ndarray, indptr: np.ndarray, weight: np.ndarray | None
+    values: np.ndarray, indptr: np.ndarray, counts: np.ndarray | None
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return (N,) mean and deviation of one channel."""
-    counts = ~np.isnan(values)
-    if weight is not None:
-        counts &= weight > 0
-    if not counts.all():
-        values = values[counts]
-        indptr = np.concatenate([[0], np.cumsum(counts)])[indptr]
+    """Return (N,) mean and deviation of one channel, NaN of a series with no value (T,) that is observed and counts."""
+    observed = ~np.isnan(values)
+    if counts is not None:
+        observed &= counts
+    if not observed.all():
+        values = values[observed]
+        indptr = np.concatenate([[0], np.cumsum(observed)])[indptr]
     number = np.diff(indptr)
     known = number > 0
-    mean, deviation = np.zeros(len(number)), np.zeros(len(number))
+    mean, deviation = np.full((2, len(number)), np.nan)
     if known.any():
         begin, number = indptr[:-1][known], number[known]
         # Sums start from the first value of each series, so that constants come out exact and levels of 1e12 keep
@@ -96,7 +112,6 @@ def _channel_statistics(
         centred -= np.repeat(shift, number)
         mean[known] = origin + shift
         deviation[known] = np.sqrt(np.add.reduceat(np.square(centred, out=centred), begin) / number)
-        mean[~known], deviation[~known] = mean[known].mean(), deviation[known].mean()
     return mean, deviation
 
 

@@ -2,14 +2,28 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import torch
 from torch import nn
 from torch.nn import functional as F  # noqa: N812
 
 from tsformer.nn.positions import rotate
 
-KeysValues = tuple[torch.Tensor, torch.Tensor]
 Rotation = tuple[torch.Tensor, torch.Tensor] | None
+
+
+class KeysValues(NamedTuple):
+    """What cross-attention takes from the encoder's output; computed once for all decoder steps."""
+
+    keys: torch.Tensor
+    """(R, heads, S, features)."""
+    values: torch.Tensor
+    """(R, heads, S, features)."""
+    query_weight: torch.Tensor
+    """(D, D): the part of ``in_proj`` for queries. A view: cutting it at each step takes longer than the map itself."""
+    query_bias: torch.Tensor
+    """(D,), a view too."""
 
 
 class KVCache:
@@ -33,7 +47,7 @@ class KVCache:
             forked._keys, forked._values = (x.repeat_interleave(paths, 0) for x in (self._keys, self._values))
         return forked
 
-    def append(self, keys: torch.Tensor, values: torch.Tensor) -> KeysValues:
+    def append(self, keys: torch.Tensor, values: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """Add (R, heads, T, features) and return everything so far."""
         begin, self.length = self.length, self.length + keys.shape[2]
         if torch.is_grad_enabled():
@@ -84,8 +98,9 @@ class MultiHeadAttention(nn.Module):
     def project_memory(self, memory: torch.Tensor, rotation: Rotation) -> KeysValues:
         """Keys and values of the encoder's output (R, S, D), computed once for all decoder steps."""
         d = memory.shape[-1]
-        k, v = self._heads(F.linear(memory, self.in_proj.weight[d:], self.in_proj.bias[d:])).chunk(2, 1)
-        return rotate(k, rotation).contiguous(), v.contiguous()  # read at every step
+        weight, bias = self.in_proj.weight, self.in_proj.bias
+        k, v = self._heads(F.linear(memory, weight[d:], bias[d:])).chunk(2, 1)
+        return KeysValues(rotate(k, rotation).contiguous(), v.contiguous(), weight[:d], bias[:d])  # read at every step
 
     def cross(
         self, x: torch.Tensor, memory: KeysValues, rotation: Rotation = None, key_mask: torch.Tensor | None = None
@@ -95,10 +110,9 @@ class MultiHeadAttention(nn.Module):
         A row of the memory may serve several rows of x, sample paths of one token each: they look at it side by side,
         as queries of one row, and nothing of it is copied.
         """
-        d = x.shape[-1]
-        queries = x.reshape(memory[0].shape[0], -1, d)
-        q = self._heads(F.linear(queries, self.in_proj.weight[:d], self.in_proj.bias[:d]))  # (R, heads, T, features)
-        return self._attend(rotate(q, rotation), *memory, causal=False, key_mask=key_mask).reshape(x.shape)
+        queries = x.reshape(memory.keys.shape[0], -1, x.shape[-1])
+        q = rotate(self._heads(F.linear(queries, memory.query_weight, memory.query_bias)), rotation)
+        return self._attend(q, memory.keys, memory.values, causal=False, key_mask=key_mask).reshape(x.shape)
 
     def _attend(
         self, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, *, causal: bool, key_mask: torch.Tensor | None

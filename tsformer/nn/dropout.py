@@ -14,10 +14,12 @@ class Dropout(nn.Dropout):
     the rate is the multiple of 1/256 nearest to ``p``; values are scaled by what that rate keeps, so means are exact.
     """
 
+    def __call__(self, x: torch.Tensor) -> torch.Tensor:
+        """(...) to (...), in evaluation without the calls that a module takes: there are many in a decoded step."""
+        return super().__call__(x) if self.training and self.p > 0 else x
+
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """(...) to (...)."""
-        if not self.training or self.p == 0:
-            return x
+        """(...) to (...), in training."""
         if x.device.type != "cpu":
             return F.dropout(x, self.p)
         kept = max(round(256 * (1 - self.p)), 1)

@@ -22,7 +22,7 @@ class Positions(NamedTuple):
     added: torch.Tensor | None = None
     """(T, D) or (R, T, D): added to the embedded tokens."""
     rotation: tuple[torch.Tensor, torch.Tensor] | None = None
-    """cosine and sine, each (T, head features / 2)."""
+    """For `rotate`: cosines and signed sines, each (T, head features)."""
 
     def tokens(self, begin: int, end: int) -> Positions:
         """Return the positions of tokens begin..end - 1."""
@@ -69,7 +69,8 @@ class PositionalEncoding(nn.Module):
             angle = _angles(position, self.d_model, SINUSOIDAL_BASE)  # (n, D / 2)
             return Positions(added=torch.stack([angle.sin(), angle.cos()], -1).flatten(-2).to(like.dtype))
         angle = _angles(position, self.head_features, ROTARY_BASE)  # (n, head features / 2)
-        return Positions(rotation=(angle.cos().to(like.dtype), angle.sin().to(like.dtype)))
+        cosine, sine = angle.cos().to(like.dtype), angle.sin().to(like.dtype)
+        return Positions(rotation=(torch.cat([cosine, cosine], -1), torch.cat([-sine, sine], -1)))
 
 
 def _angles(position: torch.Tensor, features: int, base: float) -> torch.Tensor:
@@ -79,12 +80,14 @@ def _angles(position: torch.Tensor, features: int, base: float) -> torch.Tensor:
 
 
 def rotate(x: torch.Tensor, rotation: tuple[torch.Tensor, torch.Tensor] | None) -> torch.Tensor:
-    """Turn pairs of features by their token's angle (Su et al. 2021); x (R, heads, T, head features)."""
+    """Turn pairs of features by their token's angle (Su et al. 2021); x (R, heads, T, head features).
+
+    A feature's partner lies half of them away: (a, b) becomes (a cos - b sin, b cos + a sin).
+    """
     if rotation is None:
         return x
-    cosine, sine = rotation  # (T, head features / 2)
-    a, b = x.chunk(2, -1)
-    return torch.cat([a * cosine - b * sine, a * sine + b * cosine], -1)
+    cosine, sine = rotation  # (T, head features)
+    return torch.addcmul(x * cosine, x.roll(x.shape[-1] // 2, -1), sine)
 
 
 class CalendarEmbedding(nn.Module):
