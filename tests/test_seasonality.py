@@ -55,7 +55,7 @@ def test_a_year_of_days_is_looked_back_on_and_an_unknown_season_becomes_the_patc
     assert resolve_lengths(**days).context_length == 98
     assert resolve_lengths(**days, seasons=[365]).context_length == 371
     numbers = dict(prediction_length=48, usual_season=1, n_rows=900, **LEFT_OPEN)
-    assert resolve_lengths(**numbers)[:3] == (168, 12, 1)
+    assert resolve_lengths(**numbers)[:3] == (288, 12, 1)
     assert resolve_lengths(**numbers, seasons=[24])[:3] == (288, 24, 24)
     given = resolve_lengths(**(numbers | {"season_length": 1}), seasons=[24])
     assert given.season_length == 1

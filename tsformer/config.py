@@ -233,7 +233,7 @@ class TrainingConfig:
     calibrate: bool = False
     blend: bool = True
     batch_size: int = 64
-    max_steps_per_epoch: int = 250
+    max_steps_per_epoch: int = 50
     max_epochs: int = 10
     max_steps: int | None = None
     max_time: float | None = None

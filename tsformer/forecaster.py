@@ -242,7 +242,7 @@ class TransformerForecaster(BaseEstimator):
         calibrate: bool = False,
         blend: bool = True,
         batch_size: int = 64,
-        max_steps_per_epoch: int = 250,
+        max_steps_per_epoch: int = 50,
         max_epochs: int = 10,
         max_steps: int | None = None,
         max_time: float | None = None,
@@ -507,7 +507,7 @@ class TransformerForecaster(BaseEstimator):
     def _blend_windows(
         self, config: ModelConfig, training_rows: Panel, unseen: Windows, train_end: np.ndarray
     ) -> tuple[Windows, Windows, Windows]:
-        """Return windows to fit closed forms on, of a patch and of the whole horizon, and those that choose and weigh."""
+        """Return windows that closed forms are fitted on, of a patch and of the horizon, and those that choose and weigh."""
         panel = unseen.panel
         cut: dict[str, Any] = dict(
             context_length=config.context_length,

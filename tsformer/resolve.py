@@ -7,8 +7,9 @@ from typing import NamedTuple
 
 from tsformer.config import check_integer
 
-# Of the look-back in patches: two weeks of daily patches for hourly data, about a quarter of a year for daily data.
-CONTEXT_PATCHES = 14
+# Of the look-back in patches: two weeks of daily patches for hourly data, about a quarter of a year for daily data; and
+# where there is no season.
+CONTEXT_PATCHES, CONTEXT_PATCHES_WITHOUT_SEASON = 14, 24
 # A longer season is cut into patches of at most this many steps.
 MAX_PATCH = 48
 
@@ -49,8 +50,8 @@ def resolve_lengths(
     1. ``season_length``: the usual one of the frequency; where it has none, the strongest found in the data.
     2. ``patch_length``: the season; one longer than 48 steps is divided by the smallest number that brings it to 48
        or below; without a season a quarter of the horizon, at most 24. Never longer than the context.
-    3. ``context_length``: 14 patches, at least twice the horizon and the longest season found in the data, but at
-       most a third of the rows; a whole number of patches, one at least.
+    3. ``context_length``: 14 patches (24 without a season), at least twice the horizon and the longest season found in
+       the data, but at most a third of the rows; a whole number of patches, one at least.
     4. ``rollout_length``: the horizon, but at most 8 patches or 96 steps, whichever is more.
     """
     given = {
@@ -71,7 +72,8 @@ def resolve_lengths(
     context = context_length
     if context is None:
         longest = -(-max(seasons, default=0) // patch) * patch
-        wanted = max(CONTEXT_PATCHES * patch, 2 * prediction_length, longest)
+        n_patches = CONTEXT_PATCHES if season > 1 else CONTEXT_PATCHES_WITHOUT_SEASON
+        wanted = max(n_patches * patch, 2 * prediction_length, longest)
         context = max(1, min(wanted, n_rows // 3) // patch) * patch
     rollout = rollout_length or min(prediction_length, max(8 * patch, 96))
     return Lengths(context, patch, season, rollout)

@@ -168,7 +168,7 @@ class ForecastTransformer(nn.Module):
         self.head.reset()
 
     def output(self, states: torch.Tensor, memory: Memory, windows: torch.Tensor | None) -> torch.Tensor:
-        """Outputs of decoder states (R, M, D), and of the ``windows`` (R, C, M, L) that the linear path sees."""
+        """Return outputs of decoder states (R, M, D), and of the ``windows`` (R, C, M, L) that the linear path sees."""
         base = None if self.linear_path is None or windows is None else self.linear_path(windows)
         return self.head(states, memory.unit, base)
 
