@@ -42,6 +42,14 @@ def train(overrides: Sequence[str], seed: int) -> Result:
     return {"scores": _scores({"model": model}, split)["model"], "train_seconds": seconds}
 
 
+def validate(overrides: Sequence[str], seed: int) -> Result:
+    """Train on a public benchmark without reading its test; ``{"validation", "best_epoch", "epochs", "seconds"}``."""
+    model, _, seconds = _train([*overrides, "training.blend=false"], seed)
+    errors = model.history_["val_loss"]
+    best = {"validation": float(errors.min()), "best_epoch": int(errors.argmin()) + 1, "epochs": len(errors)}
+    return {**best, "seconds": seconds}
+
+
 def train_quantiles(overrides: Sequence[str], seed: int) -> Result:
     """Train a quantile head on a public benchmark; ``{"scores", "train_seconds"}``, CRPS of each horizon."""
     model, split, seconds = _train(overrides, seed)

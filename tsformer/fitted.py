@@ -21,7 +21,7 @@ from tsformer.data.windows import CovariateScales, SeriesStatistics, Windows, la
 from tsformer.metrics import divide
 from tsformer.nn.decoding import forecast
 from tsformer.nn.model import ForecastTransformer
-from tsformer.nn.sampling import BLOCK, SUMMARY_PATHS, sample, summarise
+from tsformer.nn.sampling import SUMMARY_PATHS, TOGETHER, sample, summarise
 from tsformer.persistence import read_model, write_model
 from tsformer.smearing import smeared_mean
 
@@ -46,9 +46,9 @@ def paths_limit(config: ModelConfig, n_channels: int, horizon: int, n_paths: int
     width = 4 * max(3 * config.d_model, config.dim_feedforward) + config.nhead * config.n_context_patches
     n_patches = -(-horizon // config.patch_length)
     cached = 2 * config.num_decoder_layers * n_patches * config.d_model if n_patches > 1 else 0
-    bytes_of_block = BLOCK * rows * (width + cached) * 4
+    bytes_decoded = min(n_paths, TOGETHER) * rows * (width + cached) * 4
     bytes_of_paths = 2 * n_paths * horizon * n_channels * 8
-    return max(1, min(batch_limit(config, n_channels), BATCH_BYTES // (bytes_of_block + bytes_of_paths)))
+    return max(1, min(batch_limit(config, n_channels), BATCH_BYTES // (bytes_decoded + bytes_of_paths)))
 
 
 @dataclass(frozen=True)

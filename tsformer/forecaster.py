@@ -507,7 +507,7 @@ class TransformerForecaster(BaseEstimator):
     def _blend_windows(
         self, config: ModelConfig, training_rows: Panel, unseen: Windows, train_end: np.ndarray
     ) -> tuple[Windows, Windows, Windows]:
-        """Return windows that closed forms are fitted on, of a patch and of the horizon, and those that choose and weigh."""
+        """Return windows that closed forms are fitted on, of a patch and the horizon, and those that choose."""
         panel = unseen.panel
         cut: dict[str, Any] = dict(
             context_length=config.context_length,

@@ -179,8 +179,8 @@ def test_the_encoder_reads_once_for_all_paths(case, monkeypatch):
     calls = []
     model.encoder.register_forward_hook(lambda *_: calls.append("encoder"))
     model.decoder.register_forward_hook(lambda _, inputs, __: calls.append(len(inputs[0])))
-    sample(model, batch, 16, 100, seeds(batch))
-    assert calls == ["encoder", 9, 9 * 50, 9 * 50]  # 9 rows: one token for all paths, then one a path
+    sample(model, batch, 16, 260, seeds(batch))
+    assert calls == ["encoder", 9, 9 * 200, 9 * 60]  # 9 rows: one token for all paths, then one a path
 
 
 @pytest.mark.parametrize("changes", HEADS, ids=str)

@@ -17,8 +17,8 @@ from tsformer.nn.distributions import DistributionHead
 from tsformer.nn.heads import PointHead, QuantileHead
 from tsformer.nn.model import ForecastTransformer, Memory
 
-# Paths that are decoded together and share a stream of random numbers.
-BLOCK = 50
+# Paths that share a stream of random numbers, and those that are decoded together.
+BLOCK, TOGETHER = 50, 200
 # Paths behind the means and quantiles of a distribution: a quantile of 10 % is then one of 10 % +- 2.
 SUMMARY_PATHS = 200
 # Normal scores of a truth that the head had ruled out.
@@ -66,9 +66,9 @@ def sample(
         first, caches = _first(model, memory, n_patches)
         forced = None if given is None else forced_patches(model, memory, given)
         paths = torch.empty(len(batch.context), n_paths, horizon, channels, dtype=torch.float64, device=first.device)
-        for block, begin in enumerate(range(0, n_paths, BLOCK)):
-            size = min(BLOCK, n_paths - begin)
-            scores = _scores(seeds, block, size, memory, head.copula, temperature, top_p)
+        for begin in range(0, n_paths, TOGETHER):
+            size = min(TOGETHER, n_paths - begin)
+            scores = _scores(seeds, begin, size, memory, head.copula, temperature, top_p)
             patches = _draw(model, memory, first, caches, scores, n_patches, size, forced)  # (R, M, W, S)
             scaled = model.patching.join(patches, channels)[:, :horizon]  # (B, H, C, S)
             values = memory.scale.restore(scaled.movedim(-1, 0)).movedim(0, 1)  # (B, S, H, C)
@@ -111,12 +111,9 @@ def summarise(
         columns = torch.stack(exact, -1)  # (R, 1, W, 1 + Q)
         if n_patches > 1:
             forced = None if given is None else forced_patches(model, memory, given)
-            drawn = []
-            for block, begin in enumerate(range(0, SUMMARY_PATHS, BLOCK)):
-                size = min(BLOCK, SUMMARY_PATHS - begin)
-                scores = _scores(seeds, block, size, memory, head.copula)
-                drawn.append(_draw(model, memory, first, caches, scores, n_patches, size, forced)[:, 1:])
-            paths = torch.cat(drawn, -1).sort(-1).values  # (R, M - 1, W, S)
+            scores = _scores(seeds, 0, SUMMARY_PATHS, memory, head.copula)
+            drawn = _draw(model, memory, first, caches, scores, n_patches, SUMMARY_PATHS, forced)[:, 1:]
+            paths = drawn.sort(-1).values  # (R, M - 1, W, S)
             later = [paths.mean(-1), *(_quantile(paths, level, counts=head.counts) for level in levels)]
             columns = torch.cat([columns, torch.stack(later, -1)], 1)  # (R, M, W, 1 + Q)
         scaled = model.patching.join(columns, channels)[:, :horizon]  # (B, H, C, 1 + Q)
@@ -217,19 +214,22 @@ def _draw(
 
 def _scores(
     seeds: np.ndarray,
-    block: int,
+    begin: int,
     size: int,
     memory: Memory,
     copula: torch.Tensor,
     temperature: float = 1.0,
     top_p: float = 1.0,
 ) -> Iterator[torch.Tensor]:
-    """Return normal scores of one block of paths, (R, S, W) for one patch after another."""
+    """Return normal scores of ``size`` paths from ``begin`` on, (R, S, W) for one patch after another."""
     rows, _, width = memory.start.shape
     shape = rows // len(seeds), BLOCK, width
-    generators = [np.random.default_rng([*map(int, seed), block]) for seed in seeds]
+    blocks = range(begin // BLOCK, -(-(begin + size) // BLOCK))
+    generators = [[np.random.default_rng([*map(int, seed), block]) for seed in seeds] for block in blocks]
     while True:
-        drawn = np.stack([generator.standard_normal(shape, dtype=np.float32) for generator in generators])
+        drawn = np.concatenate(
+            [np.stack([g.standard_normal(shape, dtype=np.float32) for g in of_block]) for of_block in generators], 2
+        )  # (B, rows of a window, S, W)
         z = torch.from_numpy(drawn).flatten(0, 1)[:, :size].to(memory.start)  # (R, S, W)
         z = temperature * (z @ copula.T.to(z))
         yield torch.special.ndtri(0.5 + top_p * (torch.special.ndtr(z) - 0.5)) if top_p < 1 else z
