@@ -37,8 +37,10 @@ def test_a_weight_of_0_is_a_missing_target():
     # Without validation rows, which would have the wrong values in their context.
     data = frame(48)
     wrong = data["ds"].isin(WRONG)
-    missing = fit(data.assign(y=data["y"].mask(wrong)), validation_size=0)
-    spoilt = fit(data.assign(y=data["y"].mask(wrong, 1e4), w=1.0 - wrong), weight_col="w", validation_size=0)
+    missing = fit(data.assign(y=data["y"].mask(wrong)), validation_size=0, patience=None)
+    spoilt = fit(
+        data.assign(y=data["y"].mask(wrong, 1e4), w=1.0 - wrong), weight_col="w", validation_size=0, patience=None
+    )
     assert torch.equal(weights(missing), weights(spoilt))
     data = frame()
     missing = fit(data.assign(y=data["y"].mask(data["ds"].isin(WRONG))))
