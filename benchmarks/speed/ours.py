@@ -38,6 +38,7 @@ ARCHITECTURE: dict[str, Any] = dict(
     channel_mixing="joint",
     positional_encoding="sinusoidal",
     scaling="standard",
+    linear_path=False,  # the same sizes as everybody's
 )
 TRAINING: dict[str, Any] = dict(
     training_mode="teacher_forcing",

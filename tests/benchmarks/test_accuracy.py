@@ -10,6 +10,7 @@ import accuracy
 import experiments
 import numpy as np
 import pytest
+import search
 from crps import LEVELS, crps
 from rows import Row, compute, finished, number, table, write_between_marks
 
@@ -91,6 +92,18 @@ def test_ablation_changes_one_thing_a_line(tmp_path, capsys):
     text = ablation.render({rows[0].name: {"scores": scores, "train_seconds": 9.0}, rows[1].name: None})
     assert "| 0.500 / 0.250 | – | 9 |" in text
     assert "| training | teacher forcing | – | – | – |" in text
+
+
+def test_a_search_marks_the_best_of_each_data_set(tmp_path):
+    rows = search.all_rows(search.arguments("", tmp_path, tmp_path, ["--seeds", "3", "4"]))
+    assert len(rows) == sum(map(len, search.CANDIDATES.values())) and all(row.arguments["seed"] == 3 for row in rows)
+    result = {"best_epoch": 2, "epochs": 5, "seconds": 9.0}
+    first, second = ({**result, "validation": error} for error in (0.5, 0.25))
+    text = search.render({rows[0].name: first, rows[1].name: second})
+    assert (
+        "| ETTh1 | linear_path=false, context_length=512 | 0.5000 | 2 of 5 | 9 |" in text and "| **0.2500** |" in text
+    )
+    assert "| ILI | linear_path=true | – | – | – |" in text
 
 
 def test_crps_by_hand():
