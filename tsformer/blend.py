@@ -77,7 +77,7 @@ class Blend:
         given
             (B, H, C) target units: values to go on from, NaN where the model decides. Each forecast is fed with its own
             plus what the given values differ from the blend, so that the blend goes through them, and stays what it is
-            when they are its own.
+            when they are its own. A map to the whole horizon moves as its twin that is rolled out.
 
         Returns
         -------
@@ -95,8 +95,16 @@ class Blend:
         surprise = given - _point(blended, network)  # (B, H, C)
         values = forecast(network, batch, horizon, _point(values, network) + surprise)
         known = [expert - effect + _rows(surprise) for expert in experts]
-        experts = [expert + effect for expert in self.experts(context, horizon, known)]
-        return values + self._shift(values, experts, network)
+        moved = [expert + effect for expert in self.experts(context, horizon, known)]
+        for direct, rolled in self._twins():  # steps that are made at once do not see each other
+            moved[direct] = experts[direct] + moved[rolled] - experts[rolled]
+        return values + self._shift(values, moved, network)
+
+    def _twins(self) -> list[tuple[int, int]]:
+        """Return pairs of a map to the whole horizon and the map to the next patch around the same centre."""
+        half = len(self.maps) // 2
+        has_direct = half and self.maps[-1].shape[1] > self.maps[0].shape[1]
+        return [(half + number, number) for number in range(half)] if has_direct else []
 
     def _shift(self, values: torch.Tensor, experts: list[np.ndarray], network: ForecastTransformer) -> torch.Tensor:
         """Return what takes the forecast of the network to the blend, (B, H, C) or (B, H, C, 1)."""
