@@ -91,3 +91,12 @@ def test_there_is_none_where_it_is_off_or_has_no_meaning(make_model, make_batch,
     assert torch.isfinite(forecast(model, make_batch(), 24)).all()
     with pytest.raises(TypeError, match="linear_path"):
         ModelConfig(40, 8, 8, 48, linear_path="yes")
+
+
+@pytest.mark.parametrize("scaling", ["none", "mean_abs", "last_season", "standard", "last_value", "robust"])
+def test_a_history_that_begins_late_keeps_its_level(make_model, make_batch, scaling):
+    model, batch = make_model(scaling=scaling).double(), make_batch(missing=0.0)
+    model.start_from(a_map())
+    late = batch._replace(context=torch.full_like(batch.context, 500.0), context_mask=batch.context_mask.clone())
+    late.context_mask[:, :30] = False
+    torch.testing.assert_close(forecast(model, late, 20), torch.full((3, 20, 3), 500.0, dtype=torch.float64))
