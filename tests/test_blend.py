@@ -176,6 +176,11 @@ def test_the_network_alone(small, wave, settings):
     assert model.blend_ == {"network": 1.0} and model._fitted.blend is None
 
 
+def test_closed_forms_that_nobody_wants_are_not_fitted(small, wave, monkeypatch):
+    monkeypatch.setattr("tsformer.forecaster.fit_experts", lambda *_, **__: pytest.fail("they were"))
+    assert small(blend=False, linear_path=False).fit(wave(200)).best_step_ in (0, 5)
+
+
 def test_weights_of_errors_count(small):
     # A walk whose validation rows of weight 0 are a season that nothing else repeats.
     walk = np.random.default_rng(0).normal(size=1000).cumsum()
