@@ -184,7 +184,7 @@ def fit_experts(
     validation
         Windows whose targets lie behind them.
     usual_season
-        Season of the frequency, steps.
+        ``season_length`` in use, steps.
     is_squared
         Whether errors count by their squares, as means want it, or by their size.
     batch_size
@@ -313,7 +313,7 @@ def _n_separate(windows: Windows) -> float:
 def _training_rows(
     network: ForecastTransformer, windows: Windows, n_steps: int
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Return rows of context and next patch, around the last value in units of the training deviation, and weights."""
+    """Return rows of context and what follows, around the last value in units of the training deviation, and weights."""
     length, n_channels = windows.context_length, windows.panel.n_channels
     n_rows = min(MAX_ROWS, MAX_PRODUCTS // n_steps**2)
     n_windows = min(len(windows), max(1, n_rows // n_channels))
