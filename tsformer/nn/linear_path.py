@@ -49,11 +49,11 @@ class LinearPath(nn.Module):
             (R, C, M, L).
         """
         length, step = self.weight.shape
-        steps = torch.cat([window[..., 0, step:], self._steps(patches)], -1)
+        steps = torch.cat([window[..., 0, :], self._steps(patches)], -1)
         if missing is not None and bool(missing.any()):
-            seen = torch.ones_like(window[..., 0, step:], dtype=torch.bool)
+            seen = torch.ones_like(window[..., 0, :], dtype=torch.bool)
             steps = _forward_fill(steps, torch.cat([seen, self._steps(missing) == 0], -1))
-        return steps.unfold(-1, length, step)
+        return steps[..., step:].unfold(-1, length, step)
 
     def _steps(self, patches: torch.Tensor) -> torch.Tensor:
         """(R, M, W) as steps of channels, (R, C, M P)."""
