@@ -313,7 +313,7 @@ def _n_separate(windows: Windows) -> float:
 def _training_rows(
     network: ForecastTransformer, windows: Windows, n_steps: int
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Return rows of context and what follows, around the last value in units of the training deviation, and weights."""
+    """Return rows of context and what follows, around the last value in units of the training deviation; weights."""
     length, n_channels = windows.context_length, windows.panel.n_channels
     n_rows = min(MAX_ROWS, MAX_PRODUCTS // n_steps**2)
     n_windows = min(len(windows), max(1, n_rows // n_channels))
