@@ -32,9 +32,9 @@ HEADS: dict[str, dict[str, Any]] = {
     "quantile, calibrated": dict(loss="quantile", calibrate=True),
     "normal": dict(loss="normal"),
 }
-COMMON: dict[str, Any] = dict(d_model=32, num_encoder_layers=1, max_steps=300, verbose=False)
-COMMON |= dict(linear_path=False, max_steps_per_epoch=250)
-
+COMMON: dict[str, Any] = dict(
+    d_model=32, num_encoder_layers=1, linear_path=False, max_steps=300, max_steps_per_epoch=250, verbose=False
+)
 DATA = ("etth1", "air_quality", "m4_hourly")
 
 

@@ -149,6 +149,21 @@ def test_missing_values_constants_and_short_series(small, wave):
     assert set(model.blend_) == {"network", "linear", "seasonal"}
 
 
+def test_all_parts_go_on_from_given_values(small):
+    """Maps to the whole horizon, too: what is given lies inside of their one step."""
+    walk = np.random.default_rng(0).normal(size=600).cumsum()
+    model = small(prediction_length=28).fit(walk)
+    fitted = model._fitted
+    assert [weights.shape[1] for weights in fitted.blend.maps] == [7, 7, 28, 28]
+    for weights in np.eye(6)[1:]:
+        model._fitted = replace(fitted, blend=replace(fitted.blend, weights=weights))
+        own = model.predict()
+        higher = model.predict(given=own.iloc[:14] + 30) - own  # a walk goes on from where it is
+        np.testing.assert_allclose(higher[:14], 30)
+        assert higher[14:].min(axis=None) > 20
+        np.testing.assert_allclose(model.predict(given=own.iloc[:14]), own, atol=1e-9)
+
+
 def test_known_covariates_move_all_parts(small):
     rng = np.random.default_rng(0)
     price = rng.uniform(1, 5, 400)
@@ -170,6 +185,11 @@ def test_known_covariates_move_all_parts(small):
 def test_the_network_alone(small, wave, settings):
     model = small(**settings).fit(wave(200))
     assert model.blend_ == {"network": 1.0} and model._fitted.blend is None
+
+
+def test_closed_forms_that_nobody_wants_are_not_fitted(small, wave, monkeypatch):
+    monkeypatch.setattr("tsformer.forecaster.fit_experts", lambda *_, **__: pytest.fail("they were"))
+    assert small(blend=False, linear_path=False).fit(wave(200)).best_step_ in (0, 5)
 
 
 def test_weights_of_errors_count(small):

@@ -50,6 +50,13 @@ def test_where_there_is_no_season_none_is_found(values):
     assert strong_seasons([values]) == []
 
 
+@pytest.mark.parametrize("unit", [1e-200, 1e200])
+def test_the_unit_of_the_data_does_not_matter(unit):
+    values = season(24, 1000)
+    assert strong_seasons([unit * values]) == [24]
+    assert candidate_periods([unit * values], 7, 100) == candidate_periods([values], 7, 100)
+
+
 def test_a_year_of_days_is_looked_back_on_and_an_unknown_season_becomes_the_patch():
     days = dict(prediction_length=7, usual_season=7, n_rows=2600, **LEFT_OPEN)
     assert resolve_lengths(**days).context_length == 98

@@ -78,7 +78,7 @@ class Blend:
         given
             (B, H, C) target units: values to go on from, NaN where the model decides. Each forecast is fed with its own
             plus what the given values differ from the blend, so that the blend goes through them, and stays what it is
-            when they are its own.
+            when they are its own. A map to the whole horizon moves as its twin that is rolled out.
 
         Returns
         -------
@@ -96,8 +96,16 @@ class Blend:
         surprise = given - _point(blended, network)  # (B, H, C)
         values = forecast(network, batch, horizon, _point(values, network) + surprise)
         known = [expert - effect + _rows(surprise) for expert in experts]
-        experts = [expert + effect for expert in self.experts(context, horizon, known)]
-        return values + self._shift(values, experts, network)
+        moved = [expert + effect for expert in self.experts(context, horizon, known)]
+        for direct, rolled in self._twins():  # steps that are made at once do not see each other
+            moved[direct] = experts[direct] + moved[rolled] - experts[rolled]
+        return values + self._shift(values, moved, network)
+
+    def _twins(self) -> list[tuple[int, int]]:
+        """Return pairs of a map to the whole horizon and the map to the next patch around the same centre."""
+        half = len(self.maps) // 2
+        has_direct = half and self.maps[-1].shape[1] > self.maps[0].shape[1]
+        return [(half + number, number) for number in range(half)] if has_direct else []
 
     def _shift(self, values: torch.Tensor, experts: list[np.ndarray], network: ForecastTransformer) -> torch.Tensor:
         """Return what takes the forecast of the network to the blend, (B, H, C) or (B, H, C, 1)."""
@@ -179,7 +187,7 @@ def fit_experts(
     validation
         Windows whose targets lie behind them.
     usual_season
-        Season of the frequency, steps.
+        ``season_length`` in use, steps.
     is_squared
         Whether errors count by their squares, as means want it, or by their size.
     batch_size
@@ -365,7 +373,7 @@ def _first_cutoffs(windows: Windows) -> np.ndarray:
 def _training_rows(
     network: ForecastTransformer, windows: Windows, n_steps: int
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Return rows of context and next patch, around the last value in units of the training deviation, and weights."""
+    """Return rows of context and what follows, around the last value in units of the training deviation; weights."""
     length, n_channels = windows.context_length, windows.panel.n_channels
     n_rows = min(MAX_ROWS, MAX_PRODUCTS // n_steps**2)
     n_windows = min(len(windows), max(1, n_rows // n_channels))

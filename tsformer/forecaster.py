@@ -175,6 +175,8 @@ class TransformerForecaster(BaseEstimator):
     history_ : DataFrame
         Losses, one row an epoch, in units of each series' training deviation; of a distribution the mean negative
         log-likelihood in scaled units.
+    best_step_ : int
+        Optimiser steps that led to the weights in use; 0: those of the start were the best on the validation rows.
 
     Raises
     ------
@@ -191,6 +193,7 @@ class TransformerForecaster(BaseEstimator):
     """
 
     _restore: Restore  # how a forecast without a history goes out
+    _start: np.ndarray | None  # (L, P) what the linear path began as
 
     @property
     def prefix_consistent(self) -> bool:
@@ -358,8 +361,11 @@ class TransformerForecaster(BaseEstimator):
         read_as = ("freq", "id_col", "time_col", "target_cols", "weight_col", "known", "observed", "static")
         return to_panel(X, **{name: getattr(self, name) for name in read_as})
 
-    def fit_panel(self, panel: Panel) -> TransformerForecaster:
-        """Train on a panel; ``fit`` without the way in from a frame."""
+    def fit_panel(self, panel: Panel, start: np.ndarray | None = None) -> TransformerForecaster:
+        """Train on a panel; ``fit`` without the way in from a frame.
+
+        ``start`` (L, P) is the linear map that the linear path starts from where no validation rows choose one.
+        """
         from tsformer.training.trainer import seeded, train  # Lightning is loaded to train only
 
         # 1. What to build and how to train it.
@@ -414,12 +420,14 @@ class TransformerForecaster(BaseEstimator):
         with seeded(seed):
             model = ForecastTransformer(config, "mae" if config.quantiles else training_config.loss)
             experts = None
-            if unseen is not None:
+            if unseen is not None and (config.has_linear_path or training_config.blend):
                 blending = self._blend_windows(config, training_rows, unseen, train_end)
                 experts = self._fit_experts(model, *blending)
-            if experts is not None and experts.rolled and config.has_linear_path:
-                model.start_from(np.mean(experts.rolled, axis=0))
-            rows = train(
+            if experts is not None and experts.rolled:
+                start = np.mean(experts.rolled, axis=0)
+            if start is not None and config.has_linear_path:
+                model.start_from(start)
+            training = train(
                 model,
                 loader,
                 validation,
@@ -450,7 +458,8 @@ class TransformerForecaster(BaseEstimator):
             fitted = fitted.calibrated(panel, *errors_of, device=self._device())
         self._take(fitted)
         self.rollout_length_ = lengths.rollout_length
-        self.history_ = pd.DataFrame(rows)
+        self.history_, self.best_step_ = pd.DataFrame(training.history), training.best_step
+        self._start = start
         return self
 
     def _training_config(self) -> TrainingConfig:
@@ -941,6 +950,7 @@ class TransformerForecaster(BaseEstimator):
             "params": self._plain_params(),
             "rollout_length": self.rollout_length_,
             "training_mode": self.training_mode_,
+            "best_step": self.best_step_,
             "training": self.history_.astype(object).where(self.history_.notna(), None).to_dict("list"),
             "versions": {"tsformer": __version__, "torch": torch.__version__},
         }
@@ -993,6 +1003,6 @@ def load(path: str | os.PathLike[str]) -> TransformerForecaster:
     forecaster = TransformerForecaster(**about["params"])
     forecaster._take(fitted)
     forecaster.rollout_length_ = about["rollout_length"]
-    forecaster.training_mode_ = about["training_mode"]
+    forecaster.training_mode_, forecaster.best_step_ = about["training_mode"], about["best_step"]
     forecaster.history_ = pd.DataFrame(about["training"])
     return forecaster

@@ -96,6 +96,7 @@ def _autocorrelation(series: list[np.ndarray], longest: int) -> np.ndarray:
         values = values[-MAX_STEPS:] - values[-MAX_STEPS:].mean()
         if len(values) < 2 * len(total) or not values.any():
             continue
+        values = np.ldexp(values, -np.frexp(np.abs(values).max())[1])  # squares stay finite, digits as they are
         spectrum = np.abs(np.fft.rfft(values, 2 * len(values))) ** 2
         correlation = np.fft.irfft(spectrum)[: len(total)] / (len(values) - np.arange(len(total)))
         total += correlation / correlation[0]

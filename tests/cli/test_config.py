@@ -99,6 +99,7 @@ def test_classic_is_the_papers_form():
     config = compose("fit", ["model=classic"]).config
     assert config["model"]["patch_length"] == 1  # over the data set's
     assert config["model"]["norm_first"] is False
+    assert config["model"]["linear_path"] is False and config["training"]["blend"] is False
     assert config["training"]["training_mode"] == "teacher_forcing"
     assert config["training"]["schedule"] == "noam"
 

@@ -180,6 +180,18 @@ def test_refit_trains_on_all_rows(fitted, quick_fit, run, folder):
     assert status == 1 and "has seen the test rows" in err
 
 
+def test_a_refit_has_the_lengths_and_the_start_of_the_first(run, folder):
+    """The rows of the test lengthen a derived look-back, and no rows are left to fit the linear path on."""
+    steps = np.arange(300)
+    truth = 100 + 10 * np.sin(2 * np.pi * steps / 15)
+    pd.DataFrame({"ds": steps[:288], "y": truth[:288]}).to_csv(folder / "my.csv", index=False)
+    status, out, err = run(
+        "fit", "data.path=my.csv", "prediction_length=12", "training.max_steps=4", "refit=true", "output_dir=out"
+    )
+    assert (status, err) == (0, "") and "Training again on all rows" in out
+    np.testing.assert_allclose(pd.read_csv(folder / "out" / "forecast.csv")["y"], truth[288:], atol=0.5)
+
+
 def test_a_panel_in_long_form(run, folder):
     rng = np.random.default_rng(0)
     sizes = {"a": 60, "b": 90, "c": 75}

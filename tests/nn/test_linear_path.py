@@ -72,6 +72,20 @@ def test_missing_values_are_the_last_before_them(make_model, make_batch):
     torch.testing.assert_close(after[:, 0, 1, -11:-6], patches[:, 0, 4:5].expand(-1, 5))
 
 
+@pytest.mark.parametrize("length", [8, 12, 40])
+def test_windows_one_by_one_are_those_of_all_at_once(make_model, length):
+    path = make_model(context_length=length).double().linear_path
+    rng = np.random.default_rng(0)
+    window, patches = (torch.from_numpy(rng.normal(size=size)) for size in ((4, 1, 1, length), (4, 5, 8)))
+    missing = torch.from_numpy(rng.integers(0, 2, (4, 5, 8)).astype(float))
+    missing[:, 1, :3] = 1.0
+    one, each = window, []
+    for i in range(5):
+        one = path.after(one, patches[:, i : i + 1], missing[:, i : i + 1])
+        each.append(one)
+    assert torch.equal(torch.cat(each, 2), path.after(window, patches, missing))
+
+
 def test_its_learning_rate_is_lower_and_it_is_not_decayed(make_model):
     model = make_model()
     groups = build_optimizer(model, TrainingConfig(learning_rate=1e-2)).param_groups
@@ -91,3 +105,12 @@ def test_there_is_none_where_it_is_off_or_has_no_meaning(make_model, make_batch,
     assert torch.isfinite(forecast(model, make_batch(), 24)).all()
     with pytest.raises(TypeError, match="linear_path"):
         ModelConfig(40, 8, 8, 48, linear_path="yes")
+
+
+@pytest.mark.parametrize("scaling", ["none", "mean_abs", "last_season", "standard", "last_value", "robust"])
+def test_a_history_that_begins_late_keeps_its_level(make_model, make_batch, scaling):
+    model, batch = make_model(scaling=scaling).double(), make_batch(missing=0.0)
+    model.start_from(a_map())
+    late = batch._replace(context=torch.full_like(batch.context, 500.0), context_mask=batch.context_mask.clone())
+    late.context_mask[:, :30] = False
+    torch.testing.assert_close(forecast(model, late, 20), torch.full((3, 20, 3), 500.0, dtype=torch.float64))

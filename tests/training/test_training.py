@@ -169,6 +169,24 @@ def test_early_stopping_and_the_best_weights():
     torch.testing.assert_close(weights(forecaster), seen[0])
 
 
+def test_the_start_is_kept_where_no_epoch_is_better(monkeypatch):
+    ruined = small(max_steps=20, max_steps_per_epoch=5, learning_rate=10.0).fit(wave())
+    assert ruined.best_step_ == 0 and len(ruined.history_) > 1
+    assert not ruined.model_.state_dict()["head.projection.weight"].any()
+    np.testing.assert_array_equal(ruined.model_.linear_path.weight.detach(), ruined._start.astype(np.float32))
+
+    monkeypatch.setattr("tsformer.forecaster.batch_limit", lambda *_: 1)
+    part = small(learning_rate=10.0, trainer_kwargs={"num_sanity_val_steps": 1}).fit(wave())
+    assert part.best_step_ == 6  # an error of one window is not to be compared with that of all
+
+
+def test_best_step_is_that_of_the_weights_in_use():
+    falling = small(max_steps=12, max_steps_per_epoch=4, linear_path=False).fit(wave())
+    best = falling.history_.loc[falling.history_["val_loss"].idxmin()]
+    assert falling.best_step_ == best["step"] > 0
+    assert small(validation_size=0, patience=None).fit(wave()).best_step_ == 6
+
+
 def test_validation_is_free_running():
     """The validation error is what a forecast scores, so it does not depend on teacher forcing."""
     forecaster = small(

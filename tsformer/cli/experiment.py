@@ -145,13 +145,14 @@ def _train(config: Config, split: Split, seed: int | None) -> tuple[TransformerF
 
 
 def _train_on_everything(forecaster: TransformerForecaster, split: Split) -> TransformerForecaster:
-    """Return one trained on all rows, for as many steps as were best when some were held out."""
-    steps = int(report.best_epoch(forecaster)["step"])
-    again = TransformerForecaster(
-        **(forecaster.get_params(deep=False) | dict(validation_size=0, calibrate=False, patience=None, max_steps=steps))
-    )
-    print(f"Training again on all rows, {steps} steps")
-    again.fit_panel(split.panel)
+    """Return one trained on all rows, from the same start for as many steps as were best when some were held out."""
+    steps = max(1, forecaster.best_step_)
+    lengths = ("context_length", "patch_length", "season_length", "rollout_length")  # more rows could change them
+    changes = dict(validation_size=0, calibrate=False, patience=None, max_steps=steps)
+    changes |= {name: getattr(forecaster, name + "_") for name in lengths}
+    again = TransformerForecaster(**(forecaster.get_params(deep=False) | changes))
+    print(f"Training again on all rows, {steps} step{'s' * (steps != 1)}")
+    again.fit_panel(split.panel, forecaster._start)
     # No rows are left to measure errors on: those of the first model stand for those of the second.
     first = forecaster._fitted
     again._take(replace(again._fitted, calibration=first.calibration, blend=first.blend))

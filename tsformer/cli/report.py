@@ -39,20 +39,16 @@ def describe_training(forecaster: TransformerForecaster, seconds: float) -> str:
     epochs = forecaster.history_
     plural = "s" * (len(epochs) != 1)
     text = f"Trained {len(epochs)} epoch{plural}, {int(epochs['step'].iloc[-1]):,} steps, in {seconds:.1f} s"
-    best = best_epoch(forecaster)
-    if "val_loss" in best:
-        text += f"; best validation loss {best['val_loss']:.4f} after epoch {int(best['epoch']) + 1}"
+    if "val_loss" in epochs:
+        best = epochs[epochs["step"] == forecaster.best_step_]
+        text += (
+            f"; best validation loss {best['val_loss'].iloc[0]:.4f} after epoch {int(best['epoch'].iloc[0]) + 1}"
+            if len(best)
+            else "; none was better on the validation rows than the start"
+        )
     if len(forecaster.blend_) > 1:
         text += "\nForecast: " + ", ".join(f"{share:.0%} {name}" for name, share in forecaster.blend_.items())
     return text
-
-
-def best_epoch(forecaster: TransformerForecaster) -> dict[Any, Any]:
-    """Return the row of the training history whose weights were kept: the lowest validation loss, or the last."""
-    epochs = forecaster.history_.to_dict("records")
-    if "val_loss" not in epochs[-1]:
-        return epochs[-1]
-    return min(epochs, key=lambda epoch: epoch["val_loss"])
 
 
 def table(scores: dict[str, Any], horizon: int, n_windows: int) -> str:

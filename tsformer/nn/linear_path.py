@@ -18,6 +18,8 @@ class LinearPath(nn.Module):
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
         self.weight = nn.Parameter(torch.zeros(config.context_length, config.patch_length))
+        # Under these the scaled value 0 is no level of the window.
+        self.has_level = config.scaling not in ("none", "mean_abs")
 
     def forward(self, windows: torch.Tensor) -> torch.Tensor:
         """(R, C, M, L) scaled steps before each of M patches to those patches, (R, M, W)."""
@@ -26,11 +28,17 @@ class LinearPath(nn.Module):
     def window(self, values: torch.Tensor, mask: torch.Tensor, rows: int) -> torch.Tensor:
         """Scaled context (B, T, C) as the window of the first patch, (R, C, 1, L).
 
-        A missing value is the last before it; before the first, and where the context is shorter, it is the location.
+        A missing value is the last before it; before the first it is the location of the window, or without one the
+        first. What a shorter context lacks is missing.
         """
         length = self.weight.shape[0]
-        steps = _forward_fill(values.transpose(1, 2), mask.transpose(1, 2))
-        return F.pad(steps, (length - values.shape[1], 0)).reshape(rows, -1, 1, length)
+        lacks = (length - values.shape[1], 0)
+        values, mask = F.pad(values.transpose(1, 2), lacks), F.pad(mask.transpose(1, 2), lacks)  # (B, C, L)
+        if not self.has_level:
+            first = mask.to(torch.uint8).argmax(-1, keepdim=True)
+            is_before = torch.arange(length, device=mask.device) < first
+            values = torch.where(is_before, values.gather(-1, first), values)
+        return _forward_fill(values, mask).reshape(rows, -1, 1, length)
 
     def after(self, window: torch.Tensor, patches: torch.Tensor, missing: torch.Tensor | None) -> torch.Tensor:
         """Window of the first patch and those that follow it (R, M, W), to the windows of what follows each.
@@ -41,11 +49,11 @@ class LinearPath(nn.Module):
             (R, C, M, L).
         """
         length, step = self.weight.shape
-        steps = torch.cat([window[..., 0, step:], self._steps(patches)], -1)
+        steps = torch.cat([window[..., 0, :], self._steps(patches)], -1)
         if missing is not None and bool(missing.any()):
-            seen = torch.ones_like(window[..., 0, step:], dtype=torch.bool)
+            seen = torch.ones_like(window[..., 0, :], dtype=torch.bool)
             steps = _forward_fill(steps, torch.cat([seen, self._steps(missing) == 0], -1))
-        return steps.unfold(-1, length, step)
+        return steps[..., step:].unfold(-1, length, step)
 
     def _steps(self, patches: torch.Tensor) -> torch.Tensor:
         """(R, M, W) as steps of channels, (R, C, M P)."""

@@ -12,18 +12,24 @@ from lightning.pytorch.callbacks import Callback
 
 
 class BestWeights(Callback):
-    """Keep the weights of the best validation error in memory and put them back at the end."""
+    """Keep the weights of the best validation error in memory and put them back at the end.
+
+    Lightning's sanity check is the validation of those at the start.
+    """
 
     def __init__(self) -> None:
         self.best = float("inf")
+        self.step: int | None = None
         self._weights: dict[str, torch.Tensor] = {}
 
     def on_validation_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
         """Copy the weights if they are the best so far."""
+        if trainer.sanity_checking and trainer.num_sanity_val_batches != trainer.num_val_batches:
+            return  # an error of some windows, by a wish of the user's, is not to be compared with that of all
         error = float(trainer.callback_metrics["val_loss"])
         if not error < self.best:
             return
-        self.best = error
+        self.best, self.step = error, trainer.global_step
         self._weights = {k: v.detach().clone() for k, v in pl_module.state_dict().items()}
 
     def on_fit_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:

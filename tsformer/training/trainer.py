@@ -8,7 +8,7 @@ import threading
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NamedTuple
 
 import lightning as L  # noqa: N812
 import torch
@@ -22,6 +22,15 @@ from tsformer.training.callbacks import BestWeights, Progress, StopAt, wants_bar
 from tsformer.training.lightning_module import ForecastModule
 
 
+class Training(NamedTuple):
+    """How it went."""
+
+    history: list[dict[str, float]]
+    """One row an epoch: ``epoch, step, train_loss, val_loss, learning_rate, seconds``."""
+    best_step: int
+    """Optimiser steps that led to the weights left; 0: those of the start were the best."""
+
+
 def train(
     model: ForecastTransformer,
     training: DataLoader[Any],
@@ -32,7 +41,7 @@ def train(
     callbacks: Sequence[Callback] | None = None,
     logger: Any = None,
     trainer_kwargs: dict[str, Any] | None = None,
-) -> list[dict[str, float]]:
+) -> Training:
     """Train ``model`` in place and leave it in evaluation mode with its best weights.
 
     Parameters
@@ -44,11 +53,11 @@ def train(
 
     Returns
     -------
-    list of dict
-        One row an epoch: ``epoch, step, train_loss, val_loss, learning_rate, seconds``.
+    Training
     """
     module = ForecastModule(model, config)
-    ours: list[Callback] = [BestWeights()] if validation is not None else []
+    best = BestWeights()
+    ours: list[Callback] = [best] if validation is not None else []
     if validation is not None and config.patience is not None:
         # check_on_train_epoch_end=False: after the validation, whose error it looks at.
         ours.append(EarlyStopping("val_loss", patience=config.patience, check_on_train_epoch_end=False, verbose=False))
@@ -86,7 +95,7 @@ def train(
             trainer.fit(module, training, validation)
     model.to("cpu")
     model.eval()
-    return module.history
+    return Training(module.history, trainer.global_step if best.step is None else best.step)
 
 
 @contextmanager
