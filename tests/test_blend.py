@@ -135,6 +135,22 @@ def test_quantiles_move_with_their_median(small, wave):
     assert np.abs(moved).max() > 0.05
 
 
+@pytest.mark.parametrize("share", [0.1, 0.3])
+def test_missing_targets_do_not_starve_the_closed_forms(small, share):
+    rng, steps = np.random.default_rng(0), np.arange(1224)
+    wave = 10 * np.sin(2 * np.pi * steps / 24) + rng.normal(size=len(steps))
+    values = np.where(rng.random(1200) < share, np.nan, wave[:1200])
+    model = small(24, context_length=96, patch_length=24, max_steps=1, blend=False).fit(values)
+    assert np.abs(model.predict().to_numpy()[:, 0] - wave[1200:]).mean() < 1.3  # of noise alone: 0.8
+
+
+def test_short_walks_stay_near_at_any_horizon(small):
+    walk = np.random.default_rng(2).normal(size=60).cumsum()
+    for blend in (True, False):
+        forecast = small(blend=blend, max_steps=20).fit(walk).predict(horizon=700).to_numpy()
+        assert np.abs(forecast - walk[-1]).max() < 40 * np.ptp(walk)
+
+
 def test_missing_values_constants_and_short_series(small, wave):
     rng = np.random.default_rng(0)
     values = wave(200)

@@ -32,6 +32,8 @@ MAX_ROWS, MAX_PRODUCTS = 50_000, 2 * 10**10
 SHRINKAGES = (0.03, 0.1, 0.2, 0.35, 0.5, 0.75, 1.0)
 # That of the network then, which starts from the closed forms; they share the rest.
 PRIOR_OF_NETWORK = 0.5
+# Share of a target that must be observed for its row to count; what is missing is the last value before it.
+MIN_OBSERVED = 0.5
 # Values that the weights are fitted on.
 MAX_VALUES = 2**19
 # Below this mean error, in deviations, there is nothing left to weigh.
@@ -382,8 +384,9 @@ def _training_rows(
         batch, _ = _without_effect(network, windows.batch(chosen[chunk]))
         context, target, unit = _contexts(batch), _rows(batch.target), _rows(batch.series_deviation.unsqueeze(1))
         weight = _rows(_weights(batch))
-        usable = (weight > 0).all(axis=1) & (unit[:, 0] > 0)
-        rows = np.concatenate([context, target[:, : n_steps - length]], axis=1)[usable]
+        usable = ((weight > 0).mean(axis=1) >= MIN_OBSERVED) & (unit[:, 0] > 0)
+        rows = np.concatenate([context, np.where(weight > 0, target, np.nan)], axis=1)[usable]
+        rows = forward_fill(rows[..., None], np.zeros(1))[..., 0]
         yield (rows - rows[:, length - 1 : length]) / unit[usable], weight[usable].mean(axis=1)
 
 

@@ -16,7 +16,7 @@ JOINT = dict(channel_mixing="joint", n_channels=3)
 
 def a_map(length: int = 40, patch: int = 8) -> np.ndarray:
     """From context to next patch, of columns that sum to 1."""
-    weights = np.random.default_rng(0).normal(0, 0.1, (length, patch))
+    weights = np.random.default_rng(0).normal(0, 0.02, (length, patch))
     weights[-1] += 1 - weights.sum(0)
     return weights
 
@@ -84,6 +84,20 @@ def test_windows_one_by_one_are_those_of_all_at_once(make_model, length):
         one = path.after(one, patches[:, i : i + 1], missing[:, i : i + 1])
         each.append(one)
     assert torch.equal(torch.cat(each, 2), path.after(window, patches, missing))
+
+
+def test_an_unstable_map_does_not_run_away_and_a_trend_goes_on(make_model, make_batch):
+    model = make_model().double()
+    context = torch.arange(40.0, dtype=torch.float64)[None, :, None].expand(1, 40, 3)
+    batch = make_batch(windows=1, missing=0.0)._replace(context=context)
+    explosive, trend = np.zeros((40, 8)), np.zeros((40, 8))
+    explosive[-1], explosive[-2] = 3.0, -2.0
+    trend[-1], trend[-2] = 1 + np.arange(1, 9), -np.arange(1, 9)
+    model.start_from(explosive)
+    assert forecast(model, batch, 400).abs().max() < 20 * 40
+    model.start_from(trend)
+    expected = torch.arange(40.0, 240, dtype=torch.float64)[None, :, None].expand(1, 200, 3)
+    torch.testing.assert_close(forecast(model, batch, 200), expected)
 
 
 def test_its_learning_rate_is_lower_and_it_is_not_decayed(make_model):

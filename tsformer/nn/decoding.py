@@ -38,7 +38,7 @@ def rollout(
         if i > 0 and model.linear_path is not None and window is not None:
             window = model.linear_path.after(window, patch, missing)  # (R, C, 1, L)
         states = model.decode(patch, missing, memory, first=i, caches=caches)  # (R, 1, D)
-        output = model.output(states, memory, window)  # (R, 1, W[, K])
+        output = model.output(states, memory, window, first=i)  # (R, 1, W[, K])
         outputs.append(output)
         patch, missing = model.head.point(output), None
         if given is not None and keep is not None:

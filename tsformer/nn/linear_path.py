@@ -21,9 +21,30 @@ class LinearPath(nn.Module):
         # Under these the scaled value 0 is no level of the window.
         self.has_level = config.scaling not in ("none", "mean_abs")
 
-    def forward(self, windows: torch.Tensor) -> torch.Tensor:
-        """(R, C, M, L) scaled steps before each of M patches to those patches, (R, M, W)."""
-        return (windows @ self.weight).permute(0, 2, 3, 1).flatten(2)
+    def forward(self, windows: torch.Tensor, start: torch.Tensor, first: int = 0) -> torch.Tensor:
+        """Return the patches that follow windows.
+
+        Parameters
+        ----------
+        windows
+            (R, C, M, L) scaled steps before each of M patches, the first of them patch ``first`` of the forecast.
+        start
+            (R, C, 1, L) window of the first patch of all.
+
+        Returns
+        -------
+        torch.Tensor
+            (R, M, W). No further from the last value of ``start`` than its spread, as much again every L steps, and
+            whatever is in the window: enough for any trend, too little for an unstable map to run away.
+        """
+        length, step = self.weight.shape
+        last, spread = start[..., -1:], start.amax(-1, keepdim=True) - start.amin(-1, keepdim=True)  # (R, C, 1, 1)
+        n_patches = windows.shape[2]
+        steps = torch.arange(1, n_patches * step + 1, device=windows.device).view(n_patches, step) + first * step
+        reach = spread * (1 + steps / length)  # (R, C, M, P)
+        reach = torch.maximum(reach, (windows - last).abs().amax(-1, keepdim=True))
+        ahead = torch.minimum(torch.maximum(windows @ self.weight, last - reach), last + reach)
+        return ahead.permute(0, 2, 3, 1).flatten(2)
 
     def window(self, values: torch.Tensor, mask: torch.Tensor, rows: int) -> torch.Tensor:
         """Scaled context (B, T, C) as the window of the first patch, (R, C, 1, L).

@@ -167,9 +167,16 @@ class ForecastTransformer(nn.Module):
         self.linear_path.weight.copy_(torch.from_numpy(weights))
         self.head.reset()
 
-    def output(self, states: torch.Tensor, memory: Memory, windows: torch.Tensor | None) -> torch.Tensor:
-        """Return outputs of decoder states (R, M, D), and of the ``windows`` (R, C, M, L) that the linear path sees."""
-        base = None if self.linear_path is None or windows is None else self.linear_path(windows)
+    def output(
+        self, states: torch.Tensor, memory: Memory, windows: torch.Tensor | None, *, first: int = 0
+    ) -> torch.Tensor:
+        """Return outputs of decoder states (R, M, D), from patch ``first`` on.
+
+        ``windows`` (R, C, M, L) are what the linear path sees before each.
+        """
+        base = None
+        if self.linear_path is not None and windows is not None:
+            base = self.linear_path(windows, memory.window, first)
         return self.head(states, memory.unit, base)
 
     def windows_after(

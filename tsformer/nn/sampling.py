@@ -196,14 +196,14 @@ def _draw(
     if n_patches > 1:
         caches = [cache.fork(n_paths) for cache in caches]
     patches: list[torch.Tensor] = []
-    window = None if memory.window is None else memory.window.repeat_interleave(n_paths, 0)  # (R S, C, 1, L)
+    start = window = None if memory.window is None else memory.window.repeat_interleave(n_paths, 0)  # (R S, C, 1, L)
     for i in range(n_patches):
         if i > 0:
             last = patches[-1].flatten(0, 1).unsqueeze(1)  # (R S, 1, W)
             states, base = model.decode(last, None, memory, first=i, caches=caches), None
             if model.linear_path is not None and window is not None:
                 window = model.linear_path.after(window, last, None)
-                base = model.linear_path(window).view(-1, n_paths, last.shape[2])
+                base = model.linear_path(window, start, i).view(-1, n_paths, last.shape[2])
             output = head(states.view(-1, n_paths, states.shape[-1]), memory.unit, base)  # (R, S, W, K)
         patch = head.sample(output, next(scores))  # (R, S, W)
         if forced is not None:
