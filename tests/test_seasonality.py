@@ -68,6 +68,12 @@ def test_a_year_of_days_is_looked_back_on_and_an_unknown_season_becomes_the_patc
     assert given.season_length == 1
 
 
+@pytest.mark.parametrize(("season", "patch"), [(7, 7), (47, 47), (52, 26), (53, 27), (96, 48), (97, 33), (168, 42)])
+def test_a_long_season_is_cut_into_patches_that_are_not_tiny(season, patch):
+    found = resolve_lengths(prediction_length=9, usual_season=season, n_rows=9000, **LEFT_OPEN)
+    assert found.patch_length == patch
+
+
 def test_a_fit_finds_the_season_of_numbered_steps():
     model = TransformerForecaster(12, max_steps=2, d_model=8, nhead=2, num_encoder_layers=1, verbose=False)
     model.fit(season(15, 600))

@@ -10,8 +10,8 @@ from tsformer.config import check_integer
 # Of the look-back in patches: two weeks of daily patches for hourly data, about a quarter of a year for daily data; and
 # where there is no season.
 CONTEXT_PATCHES, CONTEXT_PATCHES_WITHOUT_SEASON = 14, 24
-# A longer season is cut into patches of at most this many steps.
-MAX_PATCH = 48
+# A longer season is cut into patches of at most this many steps, equal ones where that leaves at least so many.
+MAX_PATCH, MIN_PATCH = 48, 12
 
 
 class Lengths(NamedTuple):
@@ -48,8 +48,9 @@ def resolve_lengths(
     Notes
     -----
     1. ``season_length``: the usual one of the frequency; where it has none, the strongest found in the data.
-    2. ``patch_length``: the season; one longer than 48 steps is divided by the smallest number that brings it to 48
-       or below; without a season a quarter of the horizon, at most 24. Never longer than the context.
+    2. ``patch_length``: the season; of one longer than 48 steps the largest equal part up to 48, where that has 12
+       steps at least, else one that does not divide it; without a season a quarter of the horizon, at most 24. Never
+       longer than the context.
     3. ``context_length``: 14 patches (24 without a season), at least twice the horizon and the longest season found in
        the data, but at most a third of the rows; a whole number of patches, one at least.
     4. ``rollout_length``: the horizon, but at most 8 patches or 96 steps, whichever is more.
@@ -82,5 +83,6 @@ def resolve_lengths(
 def _patch(season: int, prediction_length: int) -> int:
     if season <= 1:
         return min(24, -(-prediction_length // 4))
-    parts = next(n for n in range(1, season + 1) if season % n == 0 and season // n <= MAX_PATCH)
-    return season // parts
+    equal = max(n for n in range(1, min(season, MAX_PATCH) + 1) if season % n == 0)
+    n_parts = -(-season // MAX_PATCH)
+    return equal if equal >= min(season, MIN_PATCH) else -(-season // n_parts)
