@@ -21,6 +21,7 @@ from tsformer.data.windows import Windows
 from tsformer.evaluation.arrays import forward_fill, in_chunks
 from tsformer.experts import linear_forecast, linear_maps, moments, seasonal_forecast
 from tsformer.nn.decoding import forecast
+from tsformer.nn.linear_path import fill_gaps
 from tsformer.nn.model import ForecastTransformer
 from tsformer.seasonality import candidate_periods, some_series
 
@@ -89,7 +90,7 @@ class Blend:
             digit.
         """
         plain, effect = _without_effect(network, batch)
-        context = _contexts(plain)
+        context = _contexts(plain, network)
         values = forecast(network, batch, horizon)
         experts = [expert + effect for expert in self.experts(context, horizon)]
         blended = values + self._shift(values, experts, network)
@@ -336,7 +337,7 @@ def _held_out(
     for begin in range(0, len(windows), batch_size):
         batch = windows.batch(np.arange(begin, min(begin + batch_size, len(windows))))
         plain, effect = _without_effect(network, batch)
-        context, unit = _contexts(plain), _rows(batch.series_deviation.unsqueeze(1))  # (R, L), (R, 1)
+        context, unit = _contexts(plain, network), _rows(batch.series_deviation.unsqueeze(1))  # (R, L), (R, 1)
         target, weight = _rows(plain.target), _rows(_weights(batch))
         point = _rows(_point(forecast(network, batch, windows.horizon), network)) - effect if with_network else context
         half = np.repeat(halves[begin : begin + len(batch.context)], windows.panel.n_channels, axis=0)
@@ -382,7 +383,11 @@ def _training_rows(
     chosen = np.linspace(0, len(windows) - 1, n_windows).astype(np.int64)
     for chunk in in_chunks(n_windows, n_steps * n_channels):
         batch, _ = _without_effect(network, windows.batch(chosen[chunk]))
-        context, target, unit = _contexts(batch), _rows(batch.target), _rows(batch.series_deviation.unsqueeze(1))
+        context, target, unit = (
+            _contexts(batch, network),
+            _rows(batch.target),
+            _rows(batch.series_deviation.unsqueeze(1)),
+        )
         weight = _rows(_weights(batch))
         usable = ((weight > 0).mean(axis=1) >= MIN_OBSERVED) & (unit[:, 0] > 0)
         rows = np.concatenate([context, np.where(weight > 0, target, np.nan)], axis=1)[usable]
@@ -401,11 +406,11 @@ def _without_effect(network: ForecastTransformer, batch: Batch) -> tuple[Batch, 
     return plain, _rows(effect)
 
 
-def _contexts(batch: Batch) -> np.ndarray:
+def _contexts(batch: Batch, network: ForecastTransformer) -> np.ndarray:
     """Return contexts (R, L), missing values filled; those without any with the mean of the series."""
-    context = torch.where(batch.context_mask, batch.context, torch.nan).cpu().numpy()
-    filled = forward_fill(context, batch.series_mean.unsqueeze(1).cpu().numpy())
-    return filled.transpose(0, 2, 1).reshape(-1, context.shape[1])
+    values = torch.where(batch.context_mask, batch.context, batch.series_mean.unsqueeze(1))
+    filled = fill_gaps(values.transpose(1, 2), batch.context_mask.transpose(1, 2), network.config.season_length)
+    return filled.flatten(0, 1).cpu().numpy()
 
 
 def _point(values: torch.Tensor, network: ForecastTransformer) -> torch.Tensor:

@@ -8,6 +8,7 @@ import torch
 
 from tsformer import ModelConfig, TrainingConfig
 from tsformer.nn.decoding import forecast, training_outputs
+from tsformer.nn.linear_path import fill_gaps
 from tsformer.training.optim import LINEAR_PATH_RATE, build_optimizer
 
 HEADS = [dict(), dict(quantiles=(0.1, 0.5, 0.9)), dict(distribution="normal"), dict(distribution="student_t")]
@@ -119,6 +120,22 @@ def test_there_is_none_where_it_is_off_or_has_no_meaning(make_model, make_batch,
     assert torch.isfinite(forecast(model, make_batch(), 24)).all()
     with pytest.raises(TypeError, match="linear_path"):
         ModelConfig(40, 8, 8, 48, linear_path="yes")
+
+
+def test_what_was_before_the_first_value_is_the_first_season():
+    nan = torch.nan
+    for values, season, expected in [
+        ([nan, nan, nan, 1.0, 2.0, 3.0, 4.0], 3, [1.0, 2.0, 3.0, 1.0, 2.0, 3.0, 4.0]),
+        ([nan, nan, 1.0, 2.0, 3.0], 3, [2.0, 3.0, 1.0, 2.0, 3.0]),
+        ([nan, nan, nan, 1.0, nan, 3.0, 4.0], 3, [1.0, 1.0, 3.0, 1.0, 1.0, 3.0, 4.0]),
+        ([nan, nan, 5.0, 6.0], 3, [5.0, 5.0, 5.0, 6.0]),  # less than a season
+        ([nan, 5.0, nan, 6.0], 1, [5.0, 5.0, 5.0, 6.0]),
+        ([nan, nan], 2, [7.0, 7.0]),
+        ([1.0, 2.0], 2, [1.0, 2.0]),
+    ]:
+        given = torch.tensor(values)
+        filled = fill_gaps(given.nan_to_num(7.0), ~given.isnan(), season)
+        assert filled.tolist() == expected
 
 
 @pytest.mark.parametrize("scaling", ["none", "mean_abs", "last_season", "standard", "last_value", "robust"])

@@ -18,8 +18,7 @@ class LinearPath(nn.Module):
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
         self.weight = nn.Parameter(torch.zeros(config.context_length, config.patch_length))
-        # Under these the scaled value 0 is no level of the window.
-        self.has_level = config.scaling not in ("none", "mean_abs")
+        self.season_length = config.season_length
 
     def forward(self, windows: torch.Tensor, start: torch.Tensor, first: int = 0) -> torch.Tensor:
         """Return the patches that follow windows.
@@ -49,17 +48,12 @@ class LinearPath(nn.Module):
     def window(self, values: torch.Tensor, mask: torch.Tensor, rows: int) -> torch.Tensor:
         """Scaled context (B, T, C) as the window of the first patch, (R, C, 1, L).
 
-        A missing value is the last before it; before the first it is the location of the window, or without one the
-        first. What a shorter context lacks is missing.
+        Missing values are filled as in `fill_gaps`; what a shorter context lacks is missing.
         """
         length = self.weight.shape[0]
         lacks = (length - values.shape[1], 0)
         values, mask = F.pad(values.transpose(1, 2), lacks), F.pad(mask.transpose(1, 2), lacks)  # (B, C, L)
-        if not self.has_level:
-            first = mask.to(torch.uint8).argmax(-1, keepdim=True)
-            is_before = torch.arange(length, device=mask.device) < first
-            values = torch.where(is_before, values.gather(-1, first), values)
-        return _forward_fill(values, mask).reshape(rows, -1, 1, length)
+        return fill_gaps(values, mask, self.season_length).reshape(rows, -1, 1, length)
 
     def after(self, window: torch.Tensor, patches: torch.Tensor, missing: torch.Tensor | None) -> torch.Tensor:
         """Window of the first patch and those that follow it (R, M, W), to the windows of what follows each.
@@ -73,7 +67,7 @@ class LinearPath(nn.Module):
         steps = torch.cat([window[..., 0, :], self._steps(patches)], -1)
         if missing is not None and bool(missing.any()):
             seen = torch.ones_like(window[..., 0, :], dtype=torch.bool)
-            steps = _forward_fill(steps, torch.cat([seen, self._steps(missing) == 0], -1))
+            steps = fill_gaps(steps, torch.cat([seen, self._steps(missing) == 0], -1))
         return steps[..., step:].unfold(-1, length, step)
 
     def _steps(self, patches: torch.Tensor) -> torch.Tensor:
@@ -82,10 +76,32 @@ class LinearPath(nn.Module):
         return patches.reshape(rows, n * self.weight.shape[1], -1).transpose(1, 2)
 
 
-def _forward_fill(values: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
-    """Values (..., T) with what is missing replaced by the last before it; as they are before the first."""
+def fill_gaps(values: torch.Tensor, mask: torch.Tensor, season_length: int = 1) -> torch.Tensor:
+    """Fill what is missing from what is there.
+
+    Parameters
+    ----------
+    values, mask
+        (..., T) and where they were observed.
+    season_length
+        Steps of a season.
+
+    Returns
+    -------
+    torch.Tensor
+        (..., T): a missing value is the last one before it. Before the first it is that of the same step in the first
+        season, or the first value where less than a season was observed. Where nothing was, values are as they are.
+    """
     if bool(mask.all()):
         return values
-    steps = torch.arange(values.shape[-1], device=values.device)
+    length = values.shape[-1]
+    steps = torch.arange(length, device=values.device)
+    first = mask.to(torch.uint8).argmax(-1, keepdim=True)
+    season = first + (steps - first) % season_length
     last = torch.where(mask, steps, -1).cummax(-1).values
-    return torch.where(last >= 0, values.gather(-1, last.clamp(min=0)), values)
+    source = torch.where(steps >= first, last, torch.where(first + season_length <= length, season, first))
+    filled = values.gather(-1, source.clamp(min=0))
+    filled = torch.where(
+        steps >= first, filled, filled.gather(-1, source.clamp(min=0))
+    )  # the first season has gaps, too
+    return torch.where(mask.any(-1, keepdim=True), filled, values)
