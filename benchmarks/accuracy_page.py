@@ -98,7 +98,7 @@ def _summary(cases: Mapping[str, Case]) -> str:
         best = min(case.controls, key=lambda model: means[model], default=None)
         control = MISSING if best is None else f"{best} {texts[best]}"
         rows.append([title, kind, texts[OURS], *case.extent, *BOUNDS[name], control])
-    return f"{table(rows)}\n\nMSE / MAE: mean of four horizons. Seconds: of the longest training, on one thread."
+    return f"{table(rows)}\n\nMSE / MAE: mean of four horizons. Seconds: of the longest `fit`, on one thread."
 
 
 def _long_horizons(cases: Mapping[str, Case]) -> str:
