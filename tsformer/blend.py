@@ -161,12 +161,11 @@ class _HeldOut(NamedTuple):
     weight: np.ndarray
     """(R, H) what an error counts, 0 where the target is missing."""
     half: np.ndarray
-    """(R, H) 0: a target in the first half of its series' validation rows; 1: of a window that lies in the second."""
+    """(R, H) 0: a target in the first half of its series' validation rows; 1: of a window in the second; else -1."""
 
     def error(self, forecast: np.ndarray, is_squared: bool) -> float:
         """Weighted mean error of forecasts (R, H)."""
-        error = forecast - self.target
-        return float(np.average(np.square(error) if is_squared else np.abs(error), weights=self.weight))
+        return _mean_error(forecast - self.target, self.weight, is_squared)
 
 
 def fit_experts(
@@ -269,8 +268,7 @@ class _Values(NamedTuple):
 
     def error(self, weights: np.ndarray) -> float:
         """Weighted mean error of the blend."""
-        error = weights @ self.forecasts - self.target
-        return float(np.average(np.square(error) if self.is_squared else np.abs(error), weights=self.weight))
+        return _mean_error(weights @ self.forecasts - self.target, self.weight, self.is_squared)
 
 
 def _cross_validated(values: _Values, half: np.ndarray, prior: np.ndarray) -> float:
@@ -383,12 +381,8 @@ def _training_rows(
     chosen = np.linspace(0, len(windows) - 1, n_windows).astype(np.int64)
     for chunk in in_chunks(n_windows, n_steps * n_channels):
         batch, _ = _without_effect(network, windows.batch(chosen[chunk]))
-        context, target, unit = (
-            _contexts(batch, network),
-            _rows(batch.target),
-            _rows(batch.series_deviation.unsqueeze(1)),
-        )
-        weight = _rows(_weights(batch))
+        context, unit = _contexts(batch, network), _rows(batch.series_deviation.unsqueeze(1))
+        target, weight = _rows(batch.target), _rows(_weights(batch))
         usable = ((weight > 0).mean(axis=1) >= MIN_OBSERVED) & (unit[:, 0] > 0)
         rows = np.concatenate([context, np.where(weight > 0, target, np.nan)], axis=1)[usable]
         rows = forward_fill(rows[..., None], np.zeros(1))[..., 0]
@@ -411,6 +405,10 @@ def _contexts(batch: Batch, network: ForecastTransformer) -> np.ndarray:
     values = torch.where(batch.context_mask, batch.context, batch.series_mean.unsqueeze(1))
     filled = fill_gaps(values.transpose(1, 2), batch.context_mask.transpose(1, 2), network.config.season_length)
     return filled.flatten(0, 1).cpu().numpy()
+
+
+def _mean_error(error: np.ndarray, weight: np.ndarray, is_squared: bool) -> float:
+    return float(np.average(np.square(error) if is_squared else np.abs(error), weights=weight))
 
 
 def _point(values: torch.Tensor, network: ForecastTransformer) -> torch.Tensor:
