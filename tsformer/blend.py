@@ -28,13 +28,15 @@ from tsformer.seasonality import candidate_periods, some_series
 # Rows that the linear maps are fitted on, evenly spaced: more change them by less than their noise. Of long windows
 # fewer: so many products.
 MAX_ROWS, MAX_PRODUCTS = 50_000, 2 * 10**10
-# Candidates for the share of the weights before anything was seen, at least the first: what one validation span says is
-# never quite true of the next.
-SHRINKAGES = (0.03, 0.1, 0.2, 0.35, 0.5, 0.75, 1.0)
-# That of the network then, which starts from the closed forms; they share the rest.
+# Weight of the network before anything was seen, which starts from the closed forms; they share the rest.
 PRIOR_OF_NETWORK = 0.5
+# So many windows beside each other say as much as that. Channels of a series are not counted one by one: they rise and
+# fall together.
+PRIOR_WINDOWS = 12
 # Share of a target that must be observed for its row to count; what is missing is the last value before it.
 MIN_OBSERVED = 0.5
+# Products that each map may cost to be tried on validation rows.
+MAX_TRIED = 5 * 10**8
 # Values that the weights are fitted on.
 MAX_VALUES = 2**19
 # Below this mean error, in deviations, there is nothing left to weigh.
@@ -160,8 +162,6 @@ class _HeldOut(NamedTuple):
     """(R, H); 0 where it does not count."""
     weight: np.ndarray
     """(R, H) what an error counts, 0 where the target is missing."""
-    half: np.ndarray
-    """(R, H) 0: a target in the first half of its series' validation rows; 1: of a window in the second; else -1."""
 
     def error(self, forecast: np.ndarray, is_squared: bool) -> float:
         """Weighted mean error of forecasts (R, H)."""
@@ -204,6 +204,10 @@ def fit_experts(
     if not held_out.weight.any():
         return None
     length, horizon = held_out.context.shape[1], held_out.target.shape[1]
+    rows = np.flatnonzero(held_out.weight.any(axis=1))
+    n_rows = max(1, min(len(rows), MAX_TRIED // (length * horizon)))
+    chosen = rows[np.linspace(0, len(rows) - 1, n_rows).astype(np.int64)]
+    held_out = _HeldOut(*(values[chosen] for values in held_out))
 
     def best(windows: Windows) -> list[np.ndarray]:
         """Return the map of each centring whose penalty is best on the validation rows."""
@@ -246,50 +250,9 @@ def fit_blend(
     counts = held_out.weight > 0
     if counts.sum() > MAX_VALUES:  # more of them change the weights by less than their noise
         counts &= np.random.default_rng(0).random(counts.shape) < MAX_VALUES / counts.sum()
-    values = _Values(forecasts[:, counts], held_out.target[counts], held_out.weight[counts], is_squared)
-    weights = values.best_weights()
-    # As many windows that do not overlap as there are forecasts to weigh say as much as the prior does.
-    least = len(prior) / (len(prior) + _n_separate(validation))
-    shrinkage = max(least, _cross_validated(values, held_out.half[counts], prior))
+    weights = convex_weights(forecasts[:, counts], held_out.target[counts], held_out.weight[counts], is_squared)
+    shrinkage = PRIOR_WINDOWS / (PRIOR_WINDOWS + _n_separate(validation))
     return Blend((1 - shrinkage) * weights + shrinkage * prior, maps, experts.period)
-
-
-class _Values(NamedTuple):
-    """Forecasts (K, N) of values (N,), what an error of each counts, and how errors count."""
-
-    forecasts: np.ndarray
-    target: np.ndarray
-    weight: np.ndarray
-    is_squared: bool
-
-    def best_weights(self) -> np.ndarray:
-        """Return the convex weights (K,) that fit best."""
-        return convex_weights(self.forecasts, self.target, self.weight, self.is_squared)
-
-    def error(self, weights: np.ndarray) -> float:
-        """Weighted mean error of the blend."""
-        return _mean_error(weights @ self.forecasts - self.target, self.weight, self.is_squared)
-
-
-def _cross_validated(values: _Values, half: np.ndarray, prior: np.ndarray) -> float:
-    """Return the shrinkage with which weights from one half of the validation rows serve the other half best."""
-    halves = []
-    for number in (0, 1):
-        chosen = half == number
-        if not chosen.any():
-            return SHRINKAGES[0]
-        halves.append(
-            _Values(values.forecasts[:, chosen], values.target[chosen], values.weight[chosen], values.is_squared)
-        )
-    found = [part.best_weights() for part in halves]
-
-    def error(shrinkage: float) -> float:
-        return sum(
-            other.error((1 - shrinkage) * weights + shrinkage * prior)
-            for weights, other in zip(found, halves[::-1], strict=True)
-        )
-
-    return min(SHRINKAGES, key=error)
 
 
 def convex_weights(forecasts: np.ndarray, target: np.ndarray, weight: np.ndarray, is_squared: bool) -> np.ndarray:
@@ -331,44 +294,26 @@ def _held_out(
     network: ForecastTransformer, windows: Windows, batch_size: int, *, with_network: bool
 ) -> tuple[_HeldOut, np.ndarray]:
     """Return the rows of validation windows, and the forecasts of the network for them, (R, H), or (0,)."""
-    parts, halves = [], _halves(windows)
+    parts = []
     for begin in range(0, len(windows), batch_size):
         batch = windows.batch(np.arange(begin, min(begin + batch_size, len(windows))))
         plain, effect = _without_effect(network, batch)
         context, unit = _contexts(plain, network), _rows(batch.series_deviation.unsqueeze(1))  # (R, L), (R, 1)
         target, weight = _rows(plain.target), _rows(_weights(batch))
         point = _rows(_point(forecast(network, batch, windows.horizon), network)) - effect if with_network else context
-        half = np.repeat(halves[begin : begin + len(batch.context)], windows.panel.n_channels, axis=0)
         varies = unit[:, 0] > 0
         last, unit = context[varies, -1:], unit[varies]
         context, target, point = ((x[varies] - last) / unit for x in (context, target, point))
-        parts.append((context, np.where(weight[varies] > 0, target, 0.0), weight[varies], half[varies], point))
+        parts.append((context, np.where(weight[varies] > 0, target, 0.0), weight[varies], point))
     *found, point = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
     return _HeldOut(*found), point if with_network else np.empty(0)
 
 
 def _n_separate(windows: Windows) -> float:
     """Return how many windows of their horizon would lie beside each other in the rows that the targets cover."""
-    series, _ = windows.locate(np.arange(len(windows)))
-    rows = (windows.panel.lengths - _first_cutoffs(windows))[np.unique(series)].sum()
-    return float(rows * windows.panel.n_channels / windows.horizon)
-
-
-def _halves(windows: Windows) -> np.ndarray:
-    """Return which half of the validation rows of its series each target step is of, (B, H); -1: of neither."""
-    series, cutoffs = windows.locate(np.arange(len(windows)))
-    middle = (_first_cutoffs(windows) + windows.panel.lengths) // 2
-    steps = cutoffs[:, None] + np.arange(windows.horizon)
-    is_second = (cutoffs >= middle[series])[:, None]
-    return np.where(is_second, 1, np.where(steps < middle[series, None], 0, -1))
-
-
-def _first_cutoffs(windows: Windows) -> np.ndarray:
-    """Return the first cut-off of each series, (N,); of those without any the largest number."""
-    series, cutoffs = windows.locate(np.arange(len(windows)))
-    first = np.full(windows.panel.n_series, np.iinfo(np.int64).max // 4)
-    np.minimum.at(first, series, cutoffs)
-    return first
+    series, cutoffs = windows.locate(np.arange(len(windows)))  # in order
+    series, first = np.unique(series, return_index=True)
+    return float((windows.panel.lengths[series] - cutoffs[first]).sum() / windows.horizon)
 
 
 def _training_rows(

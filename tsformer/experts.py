@@ -13,8 +13,8 @@ from collections.abc import Iterator
 import numpy as np
 
 # Candidates of the penalty: on the scale of the data's variance, and the power of the lag it grows with. A long lag has
-# to earn its weight where the second is not 0.
-PENALTIES = tuple(10.0**power for power in range(-5, 1))
+# to earn its weight where the second is not 0. The largest leave of a random walk its last value.
+PENALTIES = tuple(10.0**power for power in range(-5, 3))
 LAG_POWERS = (0, 2)
 
 
@@ -43,8 +43,8 @@ def moments(rows: Iterator[tuple[np.ndarray, np.ndarray]], n_steps: int) -> np.n
 def linear_maps(products: np.ndarray, n_ahead: int, patch_length: int) -> Iterator[list[np.ndarray]]:
     """Return maps from context to the steps behind it by ridge regression, for each centring those of all penalties.
 
-    The centre of a window, the mean of all of it or of its last patch, is taken off before and added after; both are
-    linear, so that each map is one matrix whose columns sum to 1.
+    The centre of a window, its mean or its last value, is taken off before and added after; both are linear, so that
+    each map is one matrix whose columns sum to 1.
 
     Parameters
     ----------
@@ -63,7 +63,7 @@ def linear_maps(products: np.ndarray, n_ahead: int, patch_length: int) -> Iterat
     length = len(products) - n_ahead
     xx, xy = products[:length, :length], products[:length, length:]
     lag = np.arange(length, 0, -1) / patch_length
-    for n_centre in (length, patch_length):
+    for n_centre in (length, 1):
         centre = np.where(np.arange(length) >= length - n_centre, 1 / n_centre, 0.0)  # (L,)
         off = np.eye(length) - centre[:, None]  # x @ off is the window around its centre
         centred = off.T @ xx @ off
