@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 import tsformer
-from tsformer.blend import PRIOR_OF_NETWORK, PRIOR_WINDOWS, convex_weights
+from tsformer.blend_fit import PRIOR_OF_NETWORK, PRIOR_WINDOWS, convex_weights
 
 
 def autoregression(n: int) -> np.ndarray:
@@ -40,7 +40,7 @@ def test_a_pure_season_is_repeated(small):
     season = np.tile(np.random.default_rng(0).normal(size=7), 150)
     model = small(freq="D").fit(pd.Series(season, pd.date_range("2024-01-01", periods=len(season)), name="y"))
     shares = model.blend_
-    assert model._fitted.blend.period in (7, 14, 21, 28)
+    assert model._fitted.blend.experts.period in (7, 14, 21, 28)
     drawn = PRIOR_WINDOWS / (PRIOR_WINDOWS + 15)  # 105 validation rows, 15 horizons
     # The linear maps can be the same season, but for their penalty.
     assert shares["seasonal"] > 0.5 and shares["network"] < drawn * PRIOR_OF_NETWORK + 0.1
@@ -50,7 +50,7 @@ def test_a_pure_season_is_repeated(small):
 def test_a_random_walk_repeats_its_last_value(small):
     walk = np.random.default_rng(0).normal(size=3000).cumsum()
     model = small(prediction_length=5).fit(walk)
-    assert model._fitted.blend.period == 1
+    assert model._fitted.blend.experts.period == 1
     forecast = model.predict().to_numpy()
     assert model.blend_["network"] <= 0.5
     assert np.abs(forecast - walk[-1]).max() < 0.5
@@ -82,8 +82,8 @@ def test_a_forecast_is_never_outside_its_parts(small, wave):
 
 def test_rows_behind_the_training_rows_do_not_reach_the_maps(small, wave, monkeypatch):
     seen = []
-    original = tsformer.blend.linear_maps
-    monkeypatch.setattr("tsformer.blend.linear_maps", lambda *args: seen.append(args[0]) or original(*args))
+    original = tsformer.blend_fit.linear_maps
+    monkeypatch.setattr("tsformer.blend_fit.linear_maps", lambda *args: seen.append(args[0]) or original(*args))
     values = wave(200)
     changed = values.copy()
     changed[180:] += np.random.default_rng(1).normal(0, 5, 20)
@@ -160,7 +160,8 @@ def test_all_parts_go_on_from_given_values(small):
     walk = np.random.default_rng(0).normal(size=600).cumsum()
     model = small(prediction_length=28).fit(walk)
     fitted = model._fitted
-    assert [weights.shape[1] for weights in fitted.blend.maps] == [7, 7, 28, 28]
+    experts = fitted.blend.experts
+    assert [weights.shape[1] for weights in (*experts.rolled, *experts.direct)] == [7, 7, 28, 28]
     for weights in np.eye(6)[1:]:
         model._fitted = replace(fitted, blend=replace(fitted.blend, weights=weights))
         own = model.predict()
@@ -206,7 +207,7 @@ def test_weights_of_errors_count(small):
     trust = np.r_[np.ones(950), np.zeros(50)]
     frame = pd.DataFrame({"y": season, "trust": trust})
     model = small(prediction_length=2, weight_col="trust", validation_size=100).fit(frame)
-    assert model._fitted.blend.period == 1
+    assert model._fitted.blend.experts.period == 1
 
 
 def test_blend_is_true_or_false(small, wave):

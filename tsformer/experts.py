@@ -3,12 +3,13 @@
 All of them shift and scale with the data, and see the context that the network sees.
 
 Letters: R rows (one window of one channel each), L context steps, P steps of a patch, A of what a map makes at once,
-H horizon steps.
+H horizon steps, K forecasts.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -16,6 +17,74 @@ import numpy as np
 # to earn its weight where the second is not 0. The largest leave of a random walk its last value.
 PENALTIES = tuple(10.0**power for power in range(-5, 3))
 LAG_POWERS = (0, 2)
+
+
+@dataclass(frozen=True)
+class Experts:
+    """Closed-form forecasts fitted on training rows, their settings chosen on validation rows.
+
+    Parameters
+    ----------
+    rolled
+        (L, P) each: maps to the next patch, one for each centring.
+    direct
+        (L, H) each: to the whole horizon, in the same order; none where that is a patch, or no training window holds it
+        whole.
+    period
+        Steps of the season that is repeated; 1: the last value.
+    """
+
+    rolled: tuple[np.ndarray, ...]
+    direct: tuple[np.ndarray, ...]
+    period: int
+
+    def __len__(self) -> int:
+        """K."""
+        return len(self.rolled) + len(self.direct) + 1
+
+    def forecast(self, context: np.ndarray, horizon: int, surprise: np.ndarray | None = None) -> list[np.ndarray]:
+        """Return K forecasts: of the maps that are rolled out, of the direct ones, and of the season.
+
+        Parameters
+        ----------
+        context
+            (R, L) without missing values.
+        horizon
+            H.
+        surprise
+            (R, H) what turns out to differ from each forecast, which goes on from there; NaN where it decides.
+
+        Returns
+        -------
+        list of np.ndarray
+            (R, H) each.
+        """
+        rolled = [linear_forecast(context, weights, horizon) for weights in self.rolled]
+        direct = [linear_forecast(context, weights, horizon) for weights in self.direct]
+        season = seasonal_forecast(context, self.period, horizon)
+        if surprise is None:
+            return [*rolled, *direct, season]
+        moved = [
+            linear_forecast(context, weights, horizon, free + surprise)
+            for weights, free in zip(self.rolled, rolled, strict=True)
+        ]
+        # Steps that are made at once do not see each other: they move as those of the rolled twin.
+        direct = [free + after - before for free, after, before in zip(direct, moved, rolled, strict=False)]
+        return [*moved, *direct, seasonal_forecast(context, self.period, horizon, season + surprise)]
+
+    def to_arrays(self) -> dict[str, np.ndarray]:
+        """Return what a file keeps."""
+        maps = {"rolled": self.rolled, "direct": self.direct}
+        named = {f"{name}-{number}": weights for name, all_ in maps.items() for number, weights in enumerate(all_)}
+        return {"period": np.array(self.period)} | named
+
+    @classmethod
+    def from_arrays(cls, arrays: dict[str, np.ndarray]) -> Experts:
+        """Return the closed forms that `to_arrays` wrote."""
+        rolled, direct = (
+            tuple(arrays[key] for key in sorted(arrays) if key.startswith(name)) for name in ("rolled-", "direct-")
+        )
+        return cls(rolled, direct, int(arrays["period"]))
 
 
 def moments(rows: Iterator[tuple[np.ndarray, np.ndarray]], n_steps: int) -> np.ndarray:

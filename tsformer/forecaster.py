@@ -16,7 +16,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from tsformer import __version__
-from tsformer.blend import Experts, fit_blend, fit_experts
+from tsformer.blend_fit import fit_blend, fit_experts
 from tsformer.config import (
     DEFAULT_QUANTILES,
     DISTRIBUTIONS,
@@ -47,6 +47,7 @@ from tsformer.data.transforms import TargetTransform
 from tsformer.data.windows import Windows, covariate_scales, series_statistics, training_runs, validation_cutoffs
 from tsformer.evaluation.arrays import rows_at
 from tsformer.evaluation.scoring import scaled_mae
+from tsformer.experts import Experts
 from tsformer.fitted import FittedModel, batch_limit
 from tsformer.intervals import check_levels, check_names, interpolate, interval_columns
 from tsformer.nn.heads import PointHead, QuantileHead

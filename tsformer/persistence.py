@@ -13,7 +13,7 @@ import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 
-FORMAT = "tsformer-3"
+FORMAT = "tsformer-4"
 
 
 def write_model(path: str | os.PathLike[str], tensors: dict[str, torch.Tensor], metadata: dict[str, Any]) -> Path:
