@@ -134,7 +134,7 @@ def prepare(panel: Panel, plan: Plan) -> Data:
     training_rows = panel.rows(0, train_end)
     statistics, scales = series_statistics(training_rows), covariate_scales(training_rows)
     transform = TargetTransform.fit(config.target_transform, panel, train_end, statistics.mean)
-    seen, transformed = transform.apply(panel), None
+    seen, transformed = transform.apply(panel), None  # from here on, data are in the units of the network
     if seen is not panel:
         training_rows = seen.rows(0, train_end)
         transformed = series_statistics(training_rows)
