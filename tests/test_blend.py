@@ -195,7 +195,7 @@ def test_the_network_alone(small, wave, settings):
 
 
 def test_closed_forms_that_nobody_wants_are_not_fitted(small, wave, monkeypatch):
-    monkeypatch.setattr("tsformer.forecaster.fit_experts", lambda *_, **__: pytest.fail("they were"))
+    monkeypatch.setattr("tsformer.fitting.fit_experts", lambda *_, **__: pytest.fail("they were"))
     assert small(blend=False, linear_path=False).fit(wave(200)).best_step_ in (0, 5)
 
 

@@ -10,6 +10,8 @@ import tsformer
 from tsformer import SeasonalNaive, backtest
 from tsformer.data.panel import to_panel
 from tsformer.evaluation.arrays import rows_at
+from tsformer.fitting import calibration_windows
+from tsformer.plan import make_plan
 
 NAME = "TransformerForecaster"
 
@@ -114,11 +116,10 @@ def test_validation_shorter_than_the_horizon(calibrated, make_panel):
 
 
 def test_wide_data_are_calibrated_on_fewer_windows(calibrated, make_panel, monkeypatch):
-    monkeypatch.setattr("tsformer.forecaster.CALIBRATION_NUMBERS", 7 * 6)
+    monkeypatch.setattr("tsformer.fitting.CALIBRATION_NUMBERS", 7 * 6)
     panel = to_panel(make_panel({"a": 5.0, "b": 50.0}))
-    series, cutoffs, truth = calibrated()._calibration_windows(
-        panel, panel.lengths - 30, calibrated()._training_config()
-    )
+    plan = make_plan(panel, calibrated().get_params())
+    series, cutoffs, truth = calibration_windows(panel, panel.lengths - 30, plan)
     assert truth.shape == (6, 7, 1) and series.tolist() == [0, 0, 0, 1, 1, 1]
     assert cutoffs.tolist() == [90, 102, 114, 95, 107, 119]
     assert np.isnan(truth[-1]).sum() == 6  # the last window has but its first step

@@ -1,12 +1,9 @@
-"""A trained network with all that a forecast needs beside it: arrays in, arrays out, and one file."""
+"""A trained network with all that a forecast needs beside it: arrays in, arrays out."""
 
 from __future__ import annotations
 
 import hashlib
-import os
-from dataclasses import dataclass, fields, replace
-from pathlib import Path
-from typing import Any
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
@@ -18,15 +15,14 @@ from tsformer.config import ModelConfig
 from tsformer.data.panel import Panel, Schema
 from tsformer.data.transforms import TargetTransform
 from tsformer.data.windows import CovariateScales, SeriesStatistics, Windows, last_observed
+from tsformer.intervals import check_levels, interpolate
 from tsformer.metrics import divide
 from tsformer.nn.decoding import forecast
+from tsformer.nn.heads import PointHead, QuantileHead
 from tsformer.nn.model import ForecastTransformer
 from tsformer.nn.sampling import SUMMARY_PATHS, TOGETHER, sample, summarise
-from tsformer.persistence import read_model, write_model
 from tsformer.smearing import smeared_mean
 
-# Arrays of a panel that a file keeps of the history, beside its starts.
-HISTORY = ("values", "indptr", "known", "observed", "static")
 # Bytes of activations that one batch of a forecast may take.
 BATCH_BYTES = 2**28
 
@@ -49,6 +45,19 @@ def paths_limit(config: ModelConfig, n_channels: int, horizon: int, n_paths: int
     bytes_decoded = min(n_paths, TOGETHER) * rows * (width + cached) * 4
     bytes_of_paths = 2 * n_paths * horizon * n_channels * 8
     return max(1, min(batch_limit(config, n_channels), BATCH_BYTES // (bytes_decoded + bytes_of_paths)))
+
+
+def device_of(accelerator: str) -> torch.device:
+    """Return where forecasts are made."""
+    wants_cuda = accelerator in ("auto", "gpu", "cuda")
+    return torch.device("cuda" if wants_cuda and torch.cuda.is_available() else "cpu")
+
+
+def can_sample(network: ForecastTransformer, training_mode: str | None) -> bool:
+    """Whether paths can be drawn: a distribution; quantiles too where they are conditional on the true past."""
+    if isinstance(network.head, QuantileHead):
+        return len(network.head.levels) > 1 and training_mode == "teacher_forcing"
+    return not isinstance(network.head, PointHead)
 
 
 @dataclass(frozen=True)
@@ -198,6 +207,59 @@ class FittedModel:
         _check_numbers(out, panel, series)
         return _with_given(out, given)
 
+    def columns(
+        self,
+        panel: Panel,
+        series: np.ndarray,
+        cutoffs: np.ndarray,
+        horizon: int,
+        wanted: dict[str, float],
+        *,
+        batch_size: int | None = None,
+        device: torch.device | str = "cpu",
+        given: np.ndarray | None = None,
+    ) -> dict[str, np.ndarray]:
+        """Forecast windows as `forecast` does, by the columns of a frame.
+
+        Parameters
+        ----------
+        panel, series, cutoffs, horizon, batch_size, given
+            As in `forecast`.
+        wanted
+            Suffixes and quantile levels, of `interval_columns`.
+
+        Returns
+        -------
+        dict
+            Suffix (``""`` of the forecast itself) to (B, H, C) float64, target units.
+
+        Raises
+        ------
+        ValueError
+            For levels that were not learned.
+        """
+        if self.network.head.is_distribution:
+            levels = tuple(dict.fromkeys(wanted.values()))
+            values = self.summarise(  # (B, H, C, 1 + Q)
+                panel, series, cutoffs, horizon, levels, batch_size=batch_size, device=device, given=given
+            )
+            return {"": values[..., 0]} | {suffix: values[..., 1 + levels.index(q)] for suffix, q in wanted.items()}
+        check_levels(wanted, self.network.head.levels, is_calibrated=self.calibration is not None)
+        values = self.forecast(  # (B, H, C, Q)
+            panel, series, cutoffs, horizon, batch_size=batch_size, device=device, given=given
+        )
+        point = values[..., self.levels.index(0.5)]
+        if wanted and self.calibration is not None:
+            scale = self.window_scales(panel, series, cutoffs)  # (B, 1, C)
+            if given is not None:
+                scale = np.where(np.isnan(given), scale, 0.0)  # what is given has no error
+            clip = self.transform.clip
+            if not self.network.head.levels:
+                ends = {suffix: clip(self.calibration.quantile(point, scale, q)) for suffix, q in wanted.items()}
+                return {"": point} | ends
+            values = clip(self.calibration.adjust(values, self.levels, scale))
+        return {"": point} | {suffix: interpolate(values, self.levels, q) for suffix, q in wanted.items()}
+
     def sample(
         self,
         panel: Panel,
@@ -341,92 +403,6 @@ class FittedModel:
         else:
             calibration = ConformalCalibration.fit(divide(truth - values[..., 0], scale))
         return replace(self, calibration=calibration)
-
-    def write(self, path: str | os.PathLike[str], about: dict[str, Any], *, include_history: bool) -> Path:
-        """Write to one file; ``about`` is what the caller wants back from ``read``, as JSON."""
-        config = self.network.config
-        tensors = {f"model.{name}": tensor for name, tensor in self.network.state_dict().items()}
-        tensors["statistics.mean"] = torch.from_numpy(self.statistics.mean)
-        tensors["statistics.deviation"] = torch.from_numpy(self.statistics.deviation)
-        tensors |= {f"scales.{role}": torch.from_numpy(scale) for role, scale in self.scales._asdict().items()}
-        if self.transformed is not None:
-            tensors["transform.powers"] = torch.from_numpy(self.transform.powers)
-            tensors["transformed.mean"] = torch.from_numpy(self.transformed.mean)
-            tensors["transformed.deviation"] = torch.from_numpy(self.transformed.deviation)
-        if self.errors is not None:
-            tensors["errors"] = torch.from_numpy(self.errors)
-        if self.blend is not None:
-            arrays = self.blend.to_arrays()
-            tensors |= {f"blend.{name}": torch.from_numpy(array) for name, array in arrays.items()}
-        metadata: dict[str, Any] = {
-            "about": about,
-            "config": {field.name: getattr(config, field.name) for field in fields(config)},
-            "schema": self.schema.to_dict(),
-            "ids": self.ids.tolist(),
-            "ids_dtype": str(self.ids.dtype),
-            "calendar_fields": self.calendar_fields,
-        }
-        if include_history and self.tail is not None:
-            for name in HISTORY:
-                tensors[f"history.{name}"] = torch.from_numpy(getattr(self.tail, name))
-            tensors["history.start"] = torch.from_numpy(self.tail.start.astype(np.int64))
-            metadata["start_dtype"] = str(self.tail.start.dtype)
-        if self.calibration is not None:
-            arrays = self.calibration.to_arrays()
-            tensors |= {f"calibration.{name}": torch.from_numpy(array) for name, array in arrays.items()}
-        return write_model(path, tensors, metadata)
-
-    @classmethod
-    def read(cls, path: str | os.PathLike[str]) -> tuple[FittedModel, dict[str, Any]]:
-        """Return the model of a file, and what was written about it."""
-        tensors, metadata = read_model(path)
-        lost = {"about", "config", "schema", "ids", "ids_dtype", "calendar_fields"} - metadata.keys()
-        if lost:
-            raise ValueError(f"{path} was written by another version of tsformer: it lacks {', '.join(sorted(lost))}")
-        chosen: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in metadata["config"].items()}
-        config = ModelConfig(**chosen)
-        weights = {name.removeprefix("model."): t for name, t in tensors.items() if name.startswith("model.")}
-        network = ForecastTransformer(config).to(next(iter(weights.values())).dtype)
-        try:
-            network.load_state_dict(weights)
-        except RuntimeError as error:
-            raise ValueError(f"{path} is damaged: its weights do not fit its architecture ({error})") from None
-        schema = Schema.from_dict(metadata["schema"])
-        ids = pd.Index(metadata["ids"], dtype=metadata["ids_dtype"]).to_numpy()
-        tail = None
-        if "history.values" in tensors:
-            start = tensors["history.start"].numpy().astype(metadata["start_dtype"])
-            kept = {name: tensors[f"history.{name}"].numpy() for name in HISTORY}
-            tail = Panel(start=start, ids=ids, schema=schema, **kept)
-        statistics = SeriesStatistics(tensors["statistics.mean"].numpy(), tensors["statistics.deviation"].numpy())
-        scales = CovariateScales(*(tensors[f"scales.{role}"].numpy() for role in CovariateScales._fields))
-        arrays, blend = _arrays_of("calibration", tensors), _arrays_of("blend", tensors)
-        transform, transformed = TargetTransform(), None
-        if config.target_transform is not None:
-            transform = TargetTransform(config.target_transform, tensors["transform.powers"].numpy())
-            transformed = SeriesStatistics(
-                tensors["transformed.mean"].numpy(), tensors["transformed.deviation"].numpy()
-            )
-        fitted = cls(
-            network.eval(),
-            schema,
-            ids,
-            statistics,
-            scales,
-            tuple(metadata["calendar_fields"]),
-            tail,
-            calibration=ConformalCalibration.from_arrays(arrays) if arrays else None,
-            transform=transform,
-            transformed=transformed,
-            errors=tensors["errors"].numpy() if "errors" in tensors else None,
-            blend=Blend.from_arrays(blend) if blend else None,
-        )
-        return fitted, metadata["about"]
-
-
-def _arrays_of(part: str, tensors: dict[str, torch.Tensor]) -> dict[str, np.ndarray]:
-    """Return the tensors of one part of a file, by their names in it."""
-    return {name.removeprefix(f"{part}."): t.numpy() for name, t in tensors.items() if name.startswith(f"{part}.")}
 
 
 def _check_numbers(values: np.ndarray, panel: Panel, series: np.ndarray) -> None:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from copy import deepcopy
-from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -16,53 +14,17 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from tsformer import __version__
-from tsformer.blend_fit import fit_blend, fit_experts
-from tsformer.config import (
-    DEFAULT_QUANTILES,
-    DISTRIBUTIONS,
-    ModelConfig,
-    TrainingConfig,
-    check_integer,
-    check_number,
-    check_quantiles,
-    check_seed,
-)
+from tsformer.config import DEFAULT_QUANTILES, DISTRIBUTIONS, check_integer, check_number, check_seed
 from tsformer.data.frames import Restore, as_it_is, to_pandas
-from tsformer.data.frequency import season_length as usual_season_length
 from tsformer.data.future import future_frame, given_values, with_future
-from tsformer.data.loaders import check_weighted, evaluation_loader, split_rows, training_loader
-from tsformer.data.panel import (
-    Panel,
-    check_support,
-    check_trainable,
-    ruled_out,
-    static_frame,
-    to_frame,
-    to_panel,
-    to_path_frame,
-)
-from tsformer.data.series import Schema
-from tsformer.data.time_features import calendar_fields, calendar_sizes
-from tsformer.data.transforms import TargetTransform
-from tsformer.data.windows import Windows, covariate_scales, series_statistics, training_runs, validation_cutoffs
-from tsformer.evaluation.arrays import rows_at
+from tsformer.data.panel import Panel, check_support, static_frame, to_frame, to_panel, to_path_frame
 from tsformer.evaluation.scoring import scaled_mae
-from tsformer.experts import Experts
-from tsformer.fitted import FittedModel, batch_limit
-from tsformer.intervals import check_levels, check_names, interpolate, interval_columns
-from tsformer.nn.heads import PointHead, QuantileHead
-from tsformer.nn.model import ForecastTransformer
-from tsformer.nn.sampling import fit_copula
-from tsformer.resolve import Lengths, resolve_lengths
-from tsformer.seasonality import some_series, strong_seasons
-from tsformer.smearing import past_errors
-
-# Validation windows beyond this many change the error by less than an epoch does.
-MAX_VALIDATION_WINDOWS = 1000
-# Forecast values that calibration holds at a time, half a gigabyte: very wide data are calibrated on fewer windows.
-CALIBRATION_NUMBERS = 2**26
-# Values of windows that the blend is weighed on.
-BLEND_NUMBERS = 2**22
+from tsformer.fitted import FittedModel, can_sample, device_of
+from tsformer.fitting import fit_model
+from tsformer.intervals import check_names, interval_columns
+from tsformer.nn.heads import QuantileHead
+from tsformer.persistence import read_fitted, write_fitted
+from tsformer.plan import seed_of, training_config
 
 
 class _Task(NamedTuple):
@@ -351,9 +313,10 @@ class TransformerForecaster(BaseEstimator):
         ValueError, TypeError
             Before any training, for parameters or data that cannot work; during it when the loss becomes NaN.
         """
-        self._training_config()  # what is wrong with the parameters comes before what is wrong with the data
+        training_config(vars(self))  # what is wrong with the parameters comes before what is wrong with the data
         X, restore = to_pandas(X)
-        self.fit_panel(self.read_panel(X))
+        X = self.read_panel(X)  # a frame that was converted need not stay through the training
+        self.fit_panel(X)
         self._restore = restore
         return self
 
@@ -367,215 +330,12 @@ class TransformerForecaster(BaseEstimator):
 
         ``start`` (L, P) is the linear map that the linear path starts from where no validation rows choose one.
         """
-        from tsformer.training.trainer import seeded, train  # Lightning is loaded to train only
-
-        # 1. What to build and how to train it.
-        training_config = self._training_config()
-        check_trainable(panel)
-        check_support(panel, training_config.loss)
-        lengths = self._lengths(panel, training_config)
-        fields_ = calendar_fields(panel.schema.freq, self.holidays) if self.timestamp_encoding == "calendar" else ()
-        config = self._model_config(lengths, training_config, fields_, panel.schema)
-
-        # 2. Rows for training and validation; every scale from the former alone.
-        train_end = split_rows(panel.lengths, training_config.validation_size)
-        check_weighted(panel, train_end)
-        training_rows = panel.rows(0, train_end)
-        statistics, scales = series_statistics(training_rows), covariate_scales(training_rows)
-        transform = TargetTransform.fit(config.target_transform, panel, train_end, statistics.mean)
-        seen, transformed = transform.apply(panel), None  # from here on, data are in the units of the network
-        if seen is not panel:
-            training_rows = transform.apply(training_rows)
-            transformed = series_statistics(training_rows)
-        runs = training_runs(train_end, config.context_length, lengths.rollout_length)
-        if not len(runs[0]):
-            raise ValueError(
-                f"nothing to train on: the longest series has {int(train_end.max())} training rows and a window needs "
-                f"at least 2 (one before the forecast, one after it). Give more rows or lower validation_size"
-            )
-        cut: dict[str, Any] = dict(
-            context_length=config.context_length,
-            horizon=lengths.rollout_length,
-            statistics=transformed or statistics,
-            calendar_fields=fields_,
-            scales=scales,
-        )
-        windows = Windows(training_rows, *runs, **cut)
-        held_out = validation_cutoffs(panel.lengths, train_end, lengths.rollout_length, MAX_VALIDATION_WINDOWS)
-        limit = batch_limit(config, panel.n_channels)
-        unseen = validation = None
-        if training_config.validation_size and len(held_out[0]):
-            unseen = Windows(seen, *held_out, **cut)
-            validation = evaluation_loader(unseen, limit)
-        errors_of = self._calibration_windows(panel, train_end, training_config) if self.calibrate else None
-
-        # 3. Weights: the seed is set before the first is drawn.
-        seed = self._seed()
-        loader = training_loader(
-            windows,
-            batch_size=training_config.batch_size,
-            max_steps_per_epoch=training_config.max_steps_per_epoch,
-            seed=seed,
-            num_workers=training_config.num_workers,
-        )
-        with seeded(seed):
-            model = ForecastTransformer(config, "mae" if config.quantiles else training_config.loss)
-            experts = None
-            if unseen is not None and (config.has_linear_path or training_config.blend):
-                blending = self._blend_windows(config, training_rows, unseen, train_end)
-                experts = self._fit_experts(model, *blending)
-            if experts is not None and experts.rolled:
-                start = np.mean(experts.rolled, axis=0)
-            if start is not None and config.has_linear_path:
-                model.start_from(start)
-            training = train(
-                model,
-                loader,
-                validation,
-                training_config,
-                verbose=self.verbose,
-                callbacks=self.callbacks,
-                logger=self.logger,
-                trainer_kwargs=self.trainer_kwargs,
-            )
-        self.training_mode_ = training_config.training_mode
-        if self._samples_are_valid(model):
-            some = np.linspace(0, len(windows) - 1, min(len(windows), MAX_VALIDATION_WINDOWS)).astype(np.int64)
-            in_training = Windows(windows.panel, *windows.locate(some), **cut)
-            fit_copula(model, validation or evaluation_loader(in_training, limit))
-
-        # 4. What forecasting needs.
-        tail = panel.tail(config.context_length)
-        fitted = FittedModel(model, panel.schema, panel.ids, statistics, scales, fields_, tail)
-        fitted = replace(fitted, transform=transform, transformed=transformed)
-        if training_config.blend and experts is not None and not self._samples_are_valid(model):
-            if config.known_sizes:  # their effect is known now
-                experts = self._fit_experts(model, *blending) or experts
-            blend = fit_blend(model, experts, blending[-1], is_squared=self.loss == "mse", batch_size=limit)
-            fitted = replace(fitted, blend=blend)
-        if training_config.loss == "mse" and (transformed is not None or config.scaling == "asinh"):
-            fitted = replace(fitted, errors=past_errors(model, unseen or windows, limit, fitted.blend))
-        if errors_of is not None:
-            fitted = fitted.calibrated(panel, *errors_of, device=self._device())
-        self._take(fitted)
-        self.rollout_length_ = lengths.rollout_length
-        self.history_, self.best_step_ = pd.DataFrame(training.history), training.best_step
-        self._start = start
+        fit = fit_model(panel, vars(self), start)
+        self._take(fit.model)
+        self.rollout_length_, self.training_mode_ = fit.plan.rollout_length, fit.plan.training.training_mode
+        self.history_, self.best_step_ = pd.DataFrame(fit.training.history), fit.training.best_step
+        self._start = fit.start
         return self
-
-    def _training_config(self) -> TrainingConfig:
-        """Training parameters, checked."""
-        check_integer("prediction_length", self.prediction_length, minimum=1)
-        if self.verbose not in (True, False, "auto"):
-            raise ValueError(f"verbose must be True, False or 'auto', got {self.verbose!r}")
-        if self.holidays is not None and self.timestamp_encoding != "calendar":
-            raise ValueError(f"holidays={self.holidays!r} needs timestamp_encoding='calendar', which reads them")
-        if self.loss is None:
-            raise ValueError(
-                "loss is None: a saved model does not hold a loss of your own, set it with set_params(loss=...)"
-            )
-        chosen = {field.name: getattr(self, field.name) for field in fields(TrainingConfig)}
-        levels = check_quantiles("quantiles", chosen["quantiles"])
-        chosen["quantiles"] = levels if 0.5 in levels else tuple(sorted((*levels, 0.5)))
-        return TrainingConfig(**chosen)
-
-    def _lengths(self, panel: Panel, training: TrainingConfig) -> Lengths:
-        """Derive the lengths that were left to None."""
-        return resolve_lengths(
-            prediction_length=self.prediction_length,
-            context_length=self.context_length,
-            patch_length=self.patch_length,
-            season_length=self.season_length,
-            rollout_length=training.rollout_length,
-            usual_season=usual_season_length(panel.schema.freq),
-            n_rows=int(np.median(panel.lengths)),
-            seasons=strong_seasons(some_series(panel)),
-        )
-
-    def _model_config(
-        self, lengths: Lengths, training: TrainingConfig, calendar: tuple[str, ...], schema: Schema
-    ) -> ModelConfig:
-        """Architecture parameters, checked."""
-        ours = self.get_params(deep=False)
-        chosen: dict[str, Any] = {field.name: ours[field.name] for field in fields(ModelConfig) if field.name in ours}
-        chosen |= dict(
-            context_length=lengths.context_length,
-            patch_length=lengths.patch_length,
-            season_length=lengths.season_length,
-            max_decoder_length=max(lengths.rollout_length, self.prediction_length),
-            n_channels=len(schema.targets) if self.channel_mixing == "joint" else 1,
-            n_targets=len(schema.targets),
-            known_sizes=schema.levels_of("known"),
-            observed_sizes=schema.levels_of("observed"),
-            static_sizes=schema.levels_of("static"),
-            calendar_sizes=calendar_sizes(calendar),
-            quantiles=training.quantiles if training.loss == "quantile" else (),
-            distribution=training.loss if isinstance(training.loss, str) and training.loss in DISTRIBUTIONS else None,
-        )
-        return ModelConfig(**chosen)
-
-    def _blend_windows(
-        self, config: ModelConfig, training_rows: Panel, unseen: Windows, train_end: np.ndarray
-    ) -> tuple[Windows, Windows, Windows]:
-        """Return windows that closed forms are fitted on, of a patch and the horizon, and those that choose."""
-        panel = unseen.panel
-        cut: dict[str, Any] = dict(
-            context_length=config.context_length,
-            statistics=unseen.statistics,
-            calendar_fields=unseen.calendar_fields,
-            scales=unseen.scales,
-        )
-        horizon = self.prediction_length
-        limit = max(1, BLEND_NUMBERS // ((config.context_length + horizon) * panel.n_channels))
-        # Up to the last row: the first steps of a window that the data do not hold whole count as well.
-        held_out = validation_cutoffs(panel.lengths, train_end, 1, min(MAX_VALIDATION_WINDOWS, limit))
-        ahead = (config.patch_length, horizon)
-        runs = [training_runs(train_end, config.context_length, n) for n in ahead]
-        patches, whole = (Windows(training_rows, *run, horizon=n, **cut) for run, n in zip(runs, ahead, strict=True))
-        return patches, whole, Windows(panel, *held_out, horizon=horizon, **cut)
-
-    def _fit_experts(
-        self, model: ForecastTransformer, patches: Windows, whole: Windows, held_out: Windows
-    ) -> Experts | None:
-        """Return the closed forms that a network starts from and is blended with."""
-        return fit_experts(
-            model,
-            patches,
-            whole,
-            held_out,
-            usual_season=model.config.season_length,
-            is_squared=self.loss == "mse",
-            batch_size=batch_limit(model.config, held_out.panel.n_channels),
-        )
-
-    def _calibration_windows(
-        self, panel: Panel, train_end: np.ndarray, training: TrainingConfig
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return series, cut-offs (B,) and truth (B, H, C) of windows on the validation rows, evenly spaced."""
-        horizon = self.prediction_length
-        numbers = horizon * panel.n_channels * (len(training.quantiles) if training.loss == "quantile" else 1)
-        limit = min(MAX_VALIDATION_WINDOWS, max(1, CALIBRATION_NUMBERS // numbers))
-        # Up to the last row: the first steps of a window that the data do not hold whole count as well.
-        series, cutoffs = validation_cutoffs(panel.lengths, train_end, 1, limit)
-        if panel.weight is not None:
-            panel = replace(panel, values=np.where(panel.weight[:, None] > 0, panel.values, np.nan))
-        truth = rows_at(panel, series, cutoffs, horizon)
-        varies = series_statistics(panel).deviation > 0  # (N, C): errors on constants have no unit
-        if not (np.isfinite(truth) & varies[series, None]).any():
-            raise ValueError(
-                "calibrate=True measures errors on the validation rows, the last ones of each series, and none of "
-                "them has an observed value of a target that varies: raise validation_size, or set calibrate=False"
-            )
-        return series, cutoffs, truth
-
-    def _seed(self) -> int:
-        """Return the seed of this fit."""
-        state = self.random_state
-        if state is None:
-            return int(np.random.SeedSequence().generate_state(1)[0])
-        if isinstance(state, np.random.RandomState):  # scikit-learn's convention; a copy, so that it is not advanced
-            return int(deepcopy(state).randint(2**31 - 1))
-        return check_seed("random_state", state)
 
     def _take(self, fitted: FittedModel) -> None:
         """Show what was fitted as attributes."""
@@ -703,8 +463,8 @@ class TransformerForecaster(BaseEstimator):
         check_integer("n", n, minimum=1)
         temperature = check_number("temperature", temperature, minimum=0.0)
         top_p = check_number("top_p", top_p, above=0.0, maximum=1.0)
-        seed = self._seed() if seed is None else check_seed("seed", seed)
-        if not self._samples_are_valid(self.model_):
+        seed = seed_of(self.random_state) if seed is None else check_seed("seed", seed)
+        if not can_sample(self.model_, self.training_mode_):
             if isinstance(self.model_.head, QuantileHead):
                 raise ValueError(
                     f"sample needs quantiles of what follows a true past: train with training_mode='teacher_forcing' "
@@ -729,12 +489,6 @@ class TransformerForecaster(BaseEstimator):
         )
         return task.restore(to_path_frame(task.history, paths, name=type(self).__name__))
 
-    def _samples_are_valid(self, model: ForecastTransformer) -> bool:
-        """Whether paths can be drawn: a distribution; quantiles too where they are conditional on the true past."""
-        if isinstance(model.head, QuantileHead):
-            return len(model.head.levels) > 1 and self.training_mode_ == "teacher_forcing"
-        return not isinstance(model.head, PointHead)
-
     def _to_forecast(self, X: Any, horizon: int | None, batch_size: int | None, future: Any, given: Any) -> _Task:
         """Return what a call asks for, checked."""
         check_is_fitted(self, "model_")
@@ -744,11 +498,8 @@ class TransformerForecaster(BaseEstimator):
         X, restore = (None, self._restore) if X is None else to_pandas(X)
         history = self._history(X)
         windows = np.arange(history.n_series), history.lengths, horizon
-        known = None if given is None else given_values(history, given, horizon)
-        if known is not None and ruled_out(known, self.loss).any():
-            first = known[ruled_out(known, self.loss)][0]
-            raise ValueError(f"given has values that loss={self.loss!r} rules out, the first: {first:g}")
-        return _Task(history, self._with_future(history, future, horizon), windows, known, restore)
+        known = None if given is None else given_values(history, given, horizon, self.loss)
+        return _Task(history, with_future(history, future, horizon), windows, known, restore)
 
     def make_future(self, X: Any = None, horizon: int | None = None) -> Any:
         """Return the frame of known covariates that ``predict`` needs, to fill.
@@ -775,17 +526,6 @@ class TransformerForecaster(BaseEstimator):
         X, restore = (None, self._restore) if X is None else to_pandas(X)
         return restore(future_frame(self._history(X), horizon))
 
-    def _with_future(self, panel: Panel, future: Any, horizon: int) -> Panel:
-        """Return the history with the known covariates of the steps to come behind it."""
-        known = panel.schema.of_role("known")
-        if known and future is None:
-            names = ", ".join(repr(covariate.name) for covariate in known)
-            raise ValueError(
-                f"the forecast needs the known covariates of the steps to come, {names}: give predict future=, a frame "
-                f"of them; make_future() returns the one to fill"
-            )
-        return with_future(panel, future, horizon) if future is not None else panel
-
     def forecast_windows(self, panel: Panel, series: np.ndarray, cutoffs: np.ndarray, horizon: int) -> np.ndarray:
         """Forecast windows of a panel from the rows before their cut-offs.
 
@@ -803,9 +543,7 @@ class TransformerForecaster(BaseEstimator):
         np.ndarray
             (B, H, C) float64, target units: the point forecast, the median, or the mean of a distribution.
         """
-        check_is_fitted(self, "model_")
-        values = self._fitted.forecast(panel, series, cutoffs, horizon, device=self._device())
-        return values[..., self._fitted.levels.index(0.5)]
+        return self.forecast_columns(panel, series, cutoffs, horizon)[""]
 
     def forecast_columns(
         self,
@@ -836,30 +574,16 @@ class TransformerForecaster(BaseEstimator):
             Suffix of the column (``""``, ``"-median"``, ``"-lo-80"`` ...) to (B, H, C) float64, target units.
         """
         check_is_fitted(self, "model_")
-        wanted = interval_columns(quantiles, level)
-        calibration = self._fitted.calibration
-        if self.model_.head.is_distribution:
-            levels = tuple(dict.fromkeys(wanted.values()))
-            values = self._fitted.summarise(  # (B, H, C, 1 + Q)
-                panel, series, cutoffs, horizon, levels, batch_size=batch_size, device=self._device(), given=given
-            )
-            return {"": values[..., 0]} | {suffix: values[..., 1 + levels.index(q)] for suffix, q in wanted.items()}
-        check_levels(wanted, self.model_.head.levels, is_calibrated=calibration is not None)
-        values = self._fitted.forecast(  # (B, H, C, Q)
-            panel, series, cutoffs, horizon, batch_size=batch_size, device=self._device(), given=given
+        return self._fitted.columns(
+            panel,
+            series,
+            cutoffs,
+            horizon,
+            interval_columns(quantiles, level),
+            batch_size=batch_size,
+            device=self._device(),
+            given=given,
         )
-        levels = self._fitted.levels
-        point = values[..., levels.index(0.5)]
-        if wanted and calibration is not None:
-            scale = self._fitted.window_scales(panel, series, cutoffs)  # (B, 1, C)
-            if given is not None:
-                scale = np.where(np.isnan(given), scale, 0.0)  # what is given has no error
-            clip = self._fitted.transform.clip
-            if not self.model_.head.levels:
-                ends = {suffix: clip(calibration.quantile(point, scale, q)) for suffix, q in wanted.items()}
-                return {"": point} | ends
-            values = clip(calibration.adjust(values, levels, scale))
-        return {"": point} | {suffix: interpolate(values, levels, q) for suffix, q in wanted.items()}
 
     def _history(self, X: Any) -> Panel:
         """Return what the caller forecasts from or scores on, held to the data of the fit; None: their end."""
@@ -892,8 +616,7 @@ class TransformerForecaster(BaseEstimator):
 
     def _device(self) -> torch.device:
         """Where forecasts are made."""
-        wants_cuda = self.accelerator in ("auto", "gpu", "cuda")
-        return torch.device("cuda" if wants_cuda and torch.cuda.is_available() else "cpu")
+        return device_of(self.accelerator)
 
     # ------------------------------------------------------------------ scoring and saving
 
@@ -955,7 +678,7 @@ class TransformerForecaster(BaseEstimator):
             "training": self.history_.astype(object).where(self.history_.notna(), None).to_dict("list"),
             "versions": {"tsformer": __version__, "torch": torch.__version__},
         }
-        return self._fitted.write(path, about, include_history=include_history)
+        return write_fitted(self._fitted, path, about, include_history=include_history)
 
     def _plain_params(self) -> dict[str, Any]:
         """Parameters that a file can hold; a loss of the user's own comes back as None."""
@@ -1000,7 +723,7 @@ def load(path: str | os.PathLike[str]) -> TransformerForecaster:
     ValueError
         When there is no such file, or it is no model of this library.
     """
-    fitted, about = FittedModel.read(path)
+    fitted, about = read_fitted(path)
     forecaster = TransformerForecaster(**about["params"])
     forecaster._take(fitted)
     forecaster.rollout_length_ = about["rollout_length"]

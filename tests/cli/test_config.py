@@ -11,6 +11,7 @@ from tsformer import TransformerForecaster
 from tsformer.cli.arguments import UsageError, config_folder, groups
 from tsformer.cli.compose import compose, known_keys
 from tsformer.cli.experiment import build
+from tsformer.plan import training_config
 
 TOP_LEVEL = [
     *("prediction_length", "context_length", "freq", "seed", "seeds", "output_dir", "run", "refit", "verbose"),
@@ -58,7 +59,7 @@ def test_every_file_builds_an_estimator(group, name):
         config["prediction_length"] = 3
     assert sorted(config) == sorted(TOP_LEVEL)
     forecaster = build(config)
-    forecaster._training_config()
+    training_config(forecaster.get_params())
     assert forecaster.prediction_length >= 1
 
 

@@ -175,7 +175,7 @@ def test_the_start_is_kept_where_no_epoch_is_better(monkeypatch):
     assert not ruined.model_.state_dict()["head.projection.weight"].any()
     np.testing.assert_array_equal(ruined.model_.linear_path.weight.detach(), ruined._start.astype(np.float32))
 
-    monkeypatch.setattr("tsformer.forecaster.batch_limit", lambda *_: 1)
+    monkeypatch.setattr("tsformer.fitting.batch_limit", lambda *_: 1)
     part = small(learning_rate=10.0, trainer_kwargs={"num_sanity_val_steps": 1}).fit(wave())
     assert part.best_step_ == 6  # an error of one window is not to be compared with that of all
 

@@ -14,7 +14,7 @@ from tsformer.data.columns import read_ids, read_numbers, read_time, restore_tim
 from tsformer.data.covariates import SHOWN, encode, warn_unseen
 from tsformer.data.frames import to_pandas
 from tsformer.data.layout import column_of, columns_of
-from tsformer.data.panel import Panel, check_finite, frame_ahead, frame_time
+from tsformer.data.panel import Panel, check_finite, frame_ahead, frame_time, ruled_out
 
 UNITS = {"D": "days", "h": "hours", "min": "minutes", "B": "business days", "MS": "months", "ME": "months"}
 
@@ -62,15 +62,16 @@ def with_future(panel: Panel, future: Any, horizon: int) -> Panel:
         The history, N series.
     future
         A frame laid out like the history, matched by id, stamp and column name; its order, further columns, ids and
-        rows do not matter. Stamps without a zone are on the clock of the history's zone.
+        rows do not matter. Stamps without a zone are on the clock of the history's zone. None: there is nothing to
+        know, and the panel is returned as it is.
     horizon
         Steps after each series.
 
     Raises
     ------
     ValueError
-        When there are no known covariates; for duplicate keys; and for all that is missing at once: ids, rows,
-        columns and single values.
+        When there are known covariates and no ``future``, or the other way round; for duplicate keys; and for all that
+        is missing at once: ids, rows, columns and single values.
 
     Warns
     -----
@@ -78,6 +79,14 @@ def with_future(panel: Panel, future: Any, horizon: int) -> Panel:
         Of levels that training has not seen: they count as missing.
     """
     known = panel.schema.of_role("known")
+    if future is None:
+        if not known:
+            return panel
+        names = ", ".join(repr(covariate.name) for covariate in known)
+        raise ValueError(
+            f"the forecast needs the known covariates of the steps to come, {names}: give predict future=, a frame "
+            f"of them; make_future() returns the one to fill"
+        )
     if not known:
         raise ValueError(
             "there are no known covariates, so future has no use: leave it out, or name its columns with known=[...] "
@@ -112,7 +121,7 @@ def with_future(panel: Panel, future: Any, horizon: int) -> Panel:
     return longer
 
 
-def given_values(panel: Panel, given: Any, horizon: int) -> np.ndarray:
+def given_values(panel: Panel, given: Any, horizon: int, loss: object = None) -> np.ndarray:
     """Return future values of targets that are known or assumed.
 
     Parameters
@@ -124,6 +133,8 @@ def given_values(panel: Panel, given: Any, horizon: int) -> np.ndarray:
         rows may be left out, and values be NaN.
     horizon
         H, steps after each series.
+    loss
+        Of the model: the name of a distribution rules values out.
 
     Returns
     -------
@@ -135,7 +146,8 @@ def given_values(panel: Panel, given: Any, horizon: int) -> np.ndarray:
     TypeError
         When it is no frame.
     ValueError
-        For values of unknown ids or of stamps outside the horizon, duplicates, infinite values, or no value at all.
+        For values of unknown ids or of stamps outside the horizon, duplicates, values that are infinite or ruled out,
+        or no value at all.
     """
     schema = panel.schema
     frame = to_pandas(given)[0]
@@ -162,6 +174,9 @@ def given_values(panel: Panel, given: Any, horizon: int) -> np.ndarray:
     steps = values[found]
     steps[:, places] = numbers[rows[found]]
     values[found] = steps
+    wrong = ruled_out(values, loss)
+    if wrong.any():
+        raise ValueError(f"given has values that loss={loss!r} rules out, the first: {values[wrong][0]:g}")
     return values
 
 
