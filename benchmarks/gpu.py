@@ -142,17 +142,15 @@ def training(device: Device, windows: int) -> tuple[Table, float | None]:
     )
     network = device.network().train()
     step = autocast(device, ours.train_step(network, device.batch(windows, device.length)))
-    backend = "eager" if device.tiny else "inductor"
-    compiled = torch.compile(network, backend=backend, dynamic=False)
     tasks = {
         "nn.Transformer, bare loop": autocast(device, bare_step(device, windows)),
         "tsformer, bare loop": step,
-        "tsformer, bare loop, torch.compile": autocast(device, compiled_step(device, network, compiled, windows)),
     }
     if "transformers" in measure.installed() and not device.tiny:
         tasks["Hugging Face, bare loop"] = autocast(device, hugging_face_step(device, windows))
     timed = {who: lambda f=function: 1000 * device.seconds(f, steps) for who, function in tasks.items()}
     timed["tsformer, fit"] = lambda: 1000 * fit_step(device, windows, steps)
+    timed["tsformer, fit, compiled"] = lambda: 1000 * fit_step(device, windows, steps, compile=True)
     table.samples = alternate(timed, rounds)
     return table, idle_share(device, step) if device.is_cuda else None
 
@@ -191,25 +189,7 @@ def hugging_face_step(device: Device, windows: int) -> Callable[[], object]:
     return step
 
 
-def compiled_step(
-    device: Device, network: ForecastTransformer, compiled: Callable[[Batch], torch.Tensor], windows: int
-) -> Callable[[], object]:
-    """The teacher-forced forward as one compiled graph; scaled targets, computed before."""
-    optimizer = torch.optim.AdamW(network.parameters(), fused=True)
-    batch = device.batch(windows, device.length)
-    with torch.no_grad():
-        truth, _ = network.target_patches(batch, network.scaler(batch))
-
-    def step() -> None:
-        loss = torch.nn.functional.mse_loss(compiled(batch), truth)
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-
-    return step
-
-
-def fit_step(device: Device, windows: int, steps: int) -> float:
+def fit_step(device: Device, windows: int, steps: int, **options: Any) -> float:
     """Return the mean seconds of a step inside ``fit``, the first left out."""
     from lightning.pytorch.callbacks import Callback
 
@@ -223,7 +203,7 @@ def fit_step(device: Device, windows: int, steps: int) -> float:
 
     accelerator = "gpu" if device.is_cuda else "cpu"
     changes: dict[str, Any] = dict(accelerator=accelerator, precision="bf16-mixed", batch_size=windows)
-    changes |= dict(prediction_length=device.length, context_length=device.length, callbacks=[Ends()])
+    changes |= dict(prediction_length=device.length, context_length=device.length, callbacks=[Ends()], **options)
     ours.forecaster(steps + 1, **changes).fit(ours.wide_frame())
     return (times[1] - times[0]) / (steps - 1)
 

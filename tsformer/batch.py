@@ -40,7 +40,14 @@ class Batch(NamedTuple):
     """(B, S) float32: covariates of the series, like `known`."""
     weight: torch.Tensor | None = None
     """(B, H, 1) float32: what an error at each target step counts; None: all the same."""
+    is_context_complete: bool = False
+    """Whether ``context_mask`` is True all over, so that nothing is done about gaps. Known where the batch is cut:
+    asking a GPU would stop it until the answer is there. False is right for any batch."""
+    is_target_complete: bool = False
+    """The same of ``target_mask``."""
 
     def to(self, device: torch.device | str) -> Batch:
         """Return the batch on another device."""
-        return Batch._make(None if field is None else field.to(device, non_blocking=True) for field in self)
+        return Batch._make(
+            field if field is None or isinstance(field, bool) else field.to(device, non_blocking=True) for field in self
+        )

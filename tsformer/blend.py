@@ -108,6 +108,8 @@ def without_effect(network: ForecastTransformer, batch: Batch) -> tuple[Batch, n
 
 def contexts_of(batch: Batch, network: ForecastTransformer) -> np.ndarray:
     """Return contexts (R, L), missing values filled; those without any with the mean of the series."""
+    if batch.is_context_complete:
+        return rows_of(batch.context)
     values = torch.where(batch.context_mask, batch.context, batch.series_mean.unsqueeze(1))
     filled = fill_gaps(values.transpose(1, 2), batch.context_mask.transpose(1, 2), network.config.season_length)
     return filled.flatten(0, 1).cpu().numpy()

@@ -220,6 +220,8 @@ class TrainingConfig:
         Epochs without a better validation error before training stops; None: never stop early.
     warmup
         Steps of linear warm-up: a share of all steps (float) or a number (int).
+    compile
+        Compile the training step, from the batch to its loss, by ``torch.compile``; rollouts of up to 16 patches.
     """
 
     training_mode: TrainingMode | None = None
@@ -249,6 +251,7 @@ class TrainingConfig:
     devices: int | str = 1
     precision: str | int = "32-true"
     num_workers: int = 0
+    compile: bool = False
 
     def __post_init__(self) -> None:
         for name in ("batch_size", "max_steps_per_epoch", "max_epochs", "accumulate_grad_batches"):
@@ -262,6 +265,7 @@ class TrainingConfig:
         check_bool("detach_rollout", self.detach_rollout)
         check_bool("calibrate", self.calibrate)
         check_bool("blend", self.blend)
+        check_bool("compile", self.compile)
         check_number("learning_rate", self.learning_rate, above=0.0)
         check_number("weight_decay", self.weight_decay, minimum=0.0)
         for name in ("validation_size", "warmup"):

@@ -113,6 +113,8 @@ class TransformerForecaster(BaseEstimator):
         Optimisation.
     accelerator, devices, precision, num_workers
         Where and in what precision.
+    compile
+        Compile the training step by ``torch.compile``, which needs a compiler and pays on a GPU in a long training.
     random_state
         Seed of weights, order of the data and dropout; None: another one each time. The global random state is left
         alone.
@@ -224,6 +226,7 @@ class TransformerForecaster(BaseEstimator):
         devices: int | str = 1,
         precision: str | int = "32-true",
         num_workers: int = 0,
+        compile: bool = False,
         random_state: int | None = 0,
         callbacks: Sequence[Any] | None = None,
         logger: Any = None,
@@ -285,6 +288,7 @@ class TransformerForecaster(BaseEstimator):
         self.devices = devices
         self.precision = precision
         self.num_workers = num_workers
+        self.compile = compile
         self.random_state = random_state
         self.callbacks = callbacks
         self.logger = logger

@@ -91,7 +91,8 @@ def batch(windows: int = WINDOWS, horizon: int = LENGTH, length: int = LENGTH, c
     values = torch.randn(windows, length + horizon, channels, dtype=torch.float64, generator=generator).cumsum(1)
     seen = torch.ones_like(values, dtype=torch.bool)
     halves = values[:, :length], seen[:, :length], values[:, length:], seen[:, length:]
-    return Batch(*halves, values.mean(1), values.std(1))
+    known = dict(is_context_complete=True, is_target_complete=True)
+    return Batch(*halves, values.mean(1), values.std(1), **known)
 
 
 def train_step(model: ForecastTransformer, windows: Batch) -> Callable[[], None]:

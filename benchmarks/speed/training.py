@@ -14,6 +14,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from speed import ours, peers
 from speed.measure import Table, alternate, clock, timed
+from tsformer.training.compiling import compiler
 
 BARE = "nn.Transformer, bare loop"
 # Parameters may differ by what the heads and embeddings of the libraries hold beside the layers.
@@ -51,7 +52,7 @@ def measure(quick: bool, names: list[str]) -> dict[str, Any]:
     rounds, steps = (1, 2) if quick else (9, 8)
     tables, sizes = [], {}
     for dropout in (0.1, 0.0):
-        contenders = build(dropout, names)
+        contenders = build(dropout, names, quick)
         if dropout:
             sizes = {who: contender.sizes() for who, contender in contenders.items()}
             check(sizes)
@@ -72,9 +73,11 @@ def measure(quick: bool, names: list[str]) -> dict[str, Any]:
     }
 
 
-def build(dropout: float, names: list[str]) -> dict[str, Contender]:
+def build(dropout: float, names: list[str], quick: bool) -> dict[str, Contender]:
     """Return us, the bare loop, and those of the peers that are installed."""
     contenders = {BARE: bare(dropout), "tsformer, fit": tsformer(dropout)}
+    if not quick and can_compile():  # which takes minutes
+        contenders["tsformer, fit, compiled"] = tsformer(dropout, compile=True)
     makers = {"transformers": ("Hugging Face, bare loop", hugging_face), "darts": ("darts, fit", darts)}
     makers["neuralforecast"] = ("neuralforecast, fit", neuralforecast)
     return contenders | {makers[name][0]: makers[name][1](dropout) for name in names}
@@ -106,15 +109,27 @@ def bare(dropout: float) -> Contender:
     return Contender(loop(step), model, model.transformer.decoder.layers[0], step)
 
 
-def tsformer(dropout: float) -> Contender:
-    """Ours, inside ``fit``: loading, checks, optimiser and Lightning are in the step."""
+def can_compile() -> bool:
+    """Whether there is a compiler for ``torch.compile``."""
+    try:
+        with compiler(torch.device("cpu")):
+            return True
+    except ValueError:
+        return False
+
+
+def tsformer(dropout: float, *, compile: bool = False) -> Contender:
+    """Ours, inside ``fit``: loading, checks, optimiser and Lightning are in the step.
+
+    Compiling is not: the round before the first that counts has done it.
+    """
     from lightning.pytorch.callbacks import Callback
 
     frame = ours.wide_frame()
 
     def train(n: int) -> float:
         marks = peers.stamps(Callback)
-        ours.forecaster(n + 1, dropout, callbacks=[marks]).fit(frame)
+        ours.forecaster(n + 1, dropout, callbacks=[marks], compile=compile).fit(frame)
         return marks.mean()
 
     network = ours.network(dropout).train()

@@ -85,7 +85,8 @@ def test_the_command_measures_data_and_writes_its_page(run, tmp_path, monkeypatc
     assert "## Data" in page and "Quick run" in page and result["header"]["processor"] in page
 
 
-def test_the_gpu_script_runs_on_a_cpu(run, tmp_path):
+def test_the_gpu_script_runs_on_a_cpu(run, tmp_path, monkeypatch):
+    monkeypatch.setattr("tsformer.training.compiling.BACKEND", "eager")  # without a compiler
     run("gpu", "--device", "cpu", "--tiny", "--out", str(tmp_path))
     result = json.loads((tmp_path / "gpu.json").read_text(encoding="utf-8"))
     assert [table["unit"] for table in result["tables"]] == ["ms"] * 3

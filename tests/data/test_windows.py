@@ -47,6 +47,15 @@ def test_a_batch_equals_its_windows_cut_one_by_one():
             assert np.array_equal(getattr(batch, f"{name}_mask")[i].numpy(), ~np.isnan(expected))
 
 
+def test_a_batch_knows_whether_it_has_gaps():
+    panel = make_panel(missing=0)
+    windows = make_windows(panel, [0, 0, 0], [8, 7, panel.lengths[0] - 3])
+    known = [(b.is_context_complete, b.is_target_complete) for b in (windows.batch(np.array([i])) for i in range(3))]
+    assert known == [(True, True), (False, True), (True, False)]
+    assert windows.batch(np.arange(3)).to("meta")[-2:] == (False, False)
+    assert windows.batch(np.array([0])).to("meta")[-2:] == (True, True)
+
+
 def test_steps_outside_a_series_are_masked_never_taken_from_its_neighbour():
     panel = make_panel(missing=0)
     batch = make_windows(panel, [1, 1], [2, 7]).batch(np.array([0, 1]))

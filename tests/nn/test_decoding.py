@@ -2,7 +2,9 @@ from __future__ import annotations
 
 import pytest
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
 
+from tsformer.losses import masked_mean
 from tsformer.nn.decoding import forecast, rollout, training_outputs
 
 CASES = [
@@ -72,7 +74,7 @@ def test_a_window_is_the_same_alone_and_in_a_batch(make_model, make_batch, posit
     model, batch = make_model(positional_encoding=position).double(), make_batch(windows=4)
     together = forecast(model, batch, 24)
     for i in range(4):
-        alone = type(batch)(*(None if f is None else f[i : i + 1] for f in batch))
+        alone = type(batch)(*(f[i : i + 1] if isinstance(f, torch.Tensor) else f for f in batch))
         torch.testing.assert_close(forecast(model, alone, 24), together[i : i + 1])
 
 
@@ -166,3 +168,50 @@ def test_given_values_are_fed_as_the_truth_is(make_model, make_batch, changes):
     step = slice(16, 16 + min(8, model.config.patch_length))  # the first patch that follows from given ones alone
     torch.testing.assert_close(median[:, step], forced[:, step])
     torch.testing.assert_close(forecast(model, batch, 24, torch.full_like(given, torch.nan)), free)
+
+
+# ------------------------------------------------------------------ gaps, and asking a device about them
+
+
+class NoQuestions(TorchDispatchMode):
+    """Raise where Python looks at a value of a tensor, for which a GPU would have to stop."""
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        assert func is not torch.ops.aten._local_scalar_dense.default
+        return func(*args, **(kwargs or {}))
+
+
+MODES = [(1.0, True), (0.0, True), (0.5, True), (0.5, False)]
+
+
+@pytest.mark.parametrize(("teacher_forcing", "detach"), MODES)
+def test_a_batch_that_is_known_to_be_complete_gives_the_same_bits(make_model, make_batch, teacher_forcing, detach):
+    model, batch = make_model().train(), make_batch(missing=0)
+    results = []
+    for known in (batch, batch._replace(is_context_complete=True, is_target_complete=True)):
+        torch.manual_seed(1)
+        outputs, _ = training_outputs(model, known, teacher_forcing=teacher_forcing, detach=detach)
+        results.append([outputs, *torch.autograd.grad(outputs.sum(), list(model.parameters()), allow_unused=True)])
+    assert all(torch.equal(a, b) for a, b in zip(*results, strict=True) if a is not None)
+
+
+@pytest.mark.parametrize(("teacher_forcing", "detach"), MODES)
+@pytest.mark.parametrize("missing", [0.0, 0.1])
+def test_a_training_step_asks_the_device_nothing(make_model, make_batch, monkeypatch, teacher_forcing, detach, missing):
+    monkeypatch.setattr("torch.compiler.is_compiling", lambda: True)  # where asking is no cheaper than on a GPU
+    model = make_model(known_sizes=(0, 3), calendar_sizes=(24,)).train()
+    batch = make_batch(missing=missing, calendar=True)
+    batch = batch._replace(known=torch.ones(3, 64, 2), is_context_complete=not missing, is_target_complete=not missing)
+    with NoQuestions():
+        outputs, memory = training_outputs(model, batch, teacher_forcing=teacher_forcing, detach=detach)
+        truth, flags = model.target_patches(batch, memory.scale)
+        loss = masked_mean(model.head.loss(outputs, truth, torch.ones_like(truth)), flags == 0)
+    with pytest.raises(AssertionError), NoQuestions():
+        bool(loss > 0)
+
+
+def test_a_forecast_asks_the_device_nothing(make_model, make_batch):
+    model, batch = make_model(), make_batch(missing=0)._replace(is_context_complete=True)
+    with NoQuestions():
+        forecast(model, batch, 24)
+        forecast(model, batch, 24, given=torch.full((3, 24, 3), torch.nan, dtype=torch.float64))

@@ -92,7 +92,7 @@ def test_a_window_has_the_same_paths_alone_and_in_a_batch(case, changes):
     together = sample(model, batch, 20, 60, seeds(batch))
     assert together.shape == (3, 60, 20, 3) and together.isfinite().all()
     for i in range(3):
-        alone = type(batch)(*(None if f is None else f[i : i + 1] for f in batch))
+        alone = type(batch)(*(f[i : i + 1] if isinstance(f, torch.Tensor) else f for f in batch))
         torch.testing.assert_close(sample(model, alone, 20, 60, seeds(batch)[i : i + 1]), together[i : i + 1])
 
 

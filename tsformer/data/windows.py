@@ -315,13 +315,13 @@ class Windows:
         values.masked_fill_(~mask, 0.0)
         context = self.context_length
         chosen = torch.from_numpy(series)
-        target_mask, weight = mask[:, context:], None
+        context_mask, target_mask, weight = mask[:, :context], mask[:, context:], None
         if self._weight is not None:
             weight = self._weight[rows[:, context:]].float()  # (B, H, 1)
             target_mask = target_mask & (weight > 0)
         return Batch(
             context=values[:, :context],
-            context_mask=mask[:, :context],
+            context_mask=context_mask,
             target=values[:, context:],
             target_mask=target_mask,
             series_mean=self._mean[chosen],
@@ -331,6 +331,8 @@ class Windows:
             observed=self._gather("observed", rows[:, :context], inside[:, :context]),
             static=self._gather("static", chosen),
             weight=weight,
+            is_context_complete=bool(context_mask.all()),
+            is_target_complete=bool(target_mask.all()),
         )
 
     def _calendar(self, series: np.ndarray, cutoffs: np.ndarray) -> torch.Tensor:

@@ -25,9 +25,13 @@ class CovariateFeatures(nn.Module):
         (K,) levels of each covariate, 0 for numbers.
     """
 
+    numbers: torch.Tensor
+
     def __init__(self, sizes: tuple[int, ...]) -> None:
         super().__init__()
-        self.numbers = [i for i, size in enumerate(sizes) if not size]
+        numbers = [i for i, size in enumerate(sizes) if not size]
+        # On the device: a list of places would be copied there, and waited for, at each call.
+        self.register_buffer("numbers", torch.tensor(numbers, dtype=torch.int64), persistent=False)
         self.categories = [i for i, size in enumerate(sizes) if size]
         widths = [min(MAX_CATEGORY_FEATURES, 1 + sizes[i] // 2) for i in self.categories]
         self.tables = nn.ModuleList(
@@ -35,11 +39,11 @@ class CovariateFeatures(nn.Module):
         )
         for weight in self.parameters():
             nn.init.zeros_(weight)
-        self.width = 2 * len(self.numbers) + sum(widths)
+        self.width = 2 * len(numbers) + sum(widths)
 
     def forward(self, x: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
         """(..., K) covariates as in `Batch` to (..., width)."""
-        numbers = x[..., self.numbers]
+        numbers = x.index_select(-1, self.numbers)
         parts = [numbers.nan_to_num(0.0).to(dtype), numbers.isnan().to(dtype)]
         for table, i in zip(self.tables, self.categories, strict=True):
             parts.append(table((x[..., i] + 1).nan_to_num(0.0).long()))  # row 0: missing

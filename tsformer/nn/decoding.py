@@ -14,7 +14,7 @@ def rollout(
     memory: Memory,
     n_patches: int,
     *,
-    given: tuple[torch.Tensor, torch.Tensor] | None = None,
+    given: tuple[torch.Tensor, torch.Tensor | None] | None = None,
     keep: torch.Tensor | None = None,
 ) -> torch.Tensor:
     """Decode patch after patch, each fed with the one before, through a key-value cache.
@@ -22,7 +22,7 @@ def rollout(
     Parameters
     ----------
     given
-        Patches and missing flags, each (R, n_patches, W), to feed instead of the model's own ...
+        Patches and missing flags (None: nothing is), each (R, n_patches, W), to feed instead of the model's own ...
     keep
         ... where this is True, bool: (R, n_patches, W) by steps, or (R, n_patches, 1) by whole patches.
 
@@ -32,8 +32,8 @@ def rollout(
         Head outputs, (R, n_patches, W), or (R, n_patches, W, K) of K quantiles or parameters.
     """
     caches = [KVCache(n_patches) for _ in model.decoder.layers]
-    patch, missing = memory.start, memory.start_missing if bool(memory.start_missing.any()) else None
-    window, outputs = memory.window, []
+    patch, window, outputs = memory.start, memory.window, []
+    missing: torch.Tensor | None = memory.start_missing
     for i in range(n_patches):
         if i > 0 and model.linear_path is not None and window is not None:
             window = model.linear_path.after(window, patch, missing)  # (R, C, 1, L)
@@ -42,9 +42,9 @@ def rollout(
         outputs.append(output)
         patch, missing = model.head.point(output), None
         if given is not None and keep is not None:
-            forced = keep[:, i : i + 1]
+            forced, flags = keep[:, i : i + 1], given[1]
             patch = torch.where(forced, given[0][:, i : i + 1], patch)
-            missing = torch.where(forced, given[1][:, i : i + 1], 0.0)
+            missing = None if flags is None else torch.where(forced, flags[:, i : i + 1], 0.0)
     return torch.cat(outputs, 1)
 
 
@@ -84,7 +84,7 @@ def training_outputs(
     rows = truth.shape[0]
     if teacher_forcing < 1:
         keep = torch.rand(rows, n_patches, 1, device=truth.device) < teacher_forcing  # (R, M, 1)
-        given = (truth, truth_missing) if teacher_forcing > 0 else None
+        given = (truth, None if batch.is_target_complete else truth_missing) if teacher_forcing > 0 else None
         if not detach:
             return rollout(model, memory, n_patches, given=given, keep=keep), memory
         own = _rollout_without_graph(model, memory, n_patches - 1, given, keep)  # (R, M - 1, W)
@@ -93,7 +93,8 @@ def training_outputs(
     else:
         inputs, flags = truth[:, :-1], truth_missing[:, :-1]
     states = model.decode(torch.cat([memory.start, inputs], 1), torch.cat([memory.start_missing, flags], 1), memory)
-    return model.output(states, memory, model.windows_after(memory.window, inputs, flags)), memory
+    gaps = None if teacher_forcing == 0 or batch.is_target_complete else flags
+    return model.output(states, memory, model.windows_after(memory.window, inputs, gaps)), memory
 
 
 @torch.no_grad()
@@ -101,7 +102,7 @@ def _rollout_without_graph(
     model: ForecastTransformer,
     memory: Memory,
     n_patches: int,
-    given: tuple[torch.Tensor, torch.Tensor] | None,
+    given: tuple[torch.Tensor, torch.Tensor | None] | None,
     keep: torch.Tensor,
 ) -> torch.Tensor:
     """Points that the model feeds itself, (R, n_patches, W)."""
@@ -138,7 +139,7 @@ def forecast(model: ForecastTransformer, batch: Batch, horizon: int, given: torc
             outputs = rollout(model, memory, n_patches)
         else:
             fed, keep = forced_patches(model, memory, given)
-            outputs = rollout(model, memory, n_patches, given=(fed, torch.zeros_like(fed)), keep=keep)
+            outputs = rollout(model, memory, n_patches, given=(fed, None), keep=keep)
         if model.head.is_distribution:
             outputs = model.head.point(outputs)
         scaled = model.patching.join(outputs, channels)[:, :horizon]  # (B, horizon, C[, Q])

@@ -45,18 +45,28 @@ class LinearPath(nn.Module):
         ahead = torch.minimum(torch.maximum(windows @ self.weight, last - reach), last + reach)
         return ahead.permute(0, 2, 3, 1).flatten(2)
 
-    def window(self, values: torch.Tensor, mask: torch.Tensor, rows: int) -> torch.Tensor:
+    def window(self, values: torch.Tensor, mask: torch.Tensor | None, rows: int) -> torch.Tensor:
         """Scaled context (B, T, C) as the window of the first patch, (R, C, 1, L).
 
-        Missing values are filled as in `fill_gaps`; what a shorter context lacks is missing.
+        Missing values are filled as in `fill_gaps` (``mask=None``: there are none); what a shorter context lacks is
+        missing.
         """
         length = self.weight.shape[0]
-        lacks = (length - values.shape[1], 0)
-        values, mask = F.pad(values.transpose(1, 2), lacks), F.pad(mask.transpose(1, 2), lacks)  # (B, C, L)
-        return fill_gaps(values, mask, self.season_length).reshape(rows, -1, 1, length)
+        lacks = length - values.shape[1]
+        if mask is None and lacks > 0:
+            mask = torch.ones_like(values, dtype=torch.bool)
+        values = F.pad(values.transpose(1, 2), (lacks, 0))  # (B, C, L)
+        if mask is not None:
+            values = fill_gaps(values, F.pad(mask.transpose(1, 2), (lacks, 0)), self.season_length)
+        return values.reshape(rows, -1, 1, length)
 
     def after(self, window: torch.Tensor, patches: torch.Tensor, missing: torch.Tensor | None) -> torch.Tensor:
         """Window of the first patch and those that follow it (R, M, W), to the windows of what follows each.
+
+        Parameters
+        ----------
+        missing
+            (R, M, W): flags of missing values, which are filled from before; None: there are none.
 
         Returns
         -------
@@ -65,7 +75,7 @@ class LinearPath(nn.Module):
         """
         length, step = self.weight.shape
         steps = torch.cat([window[..., 0, :], self._steps(patches)], -1)
-        if missing is not None and bool(missing.any()):
+        if missing is not None:
             seen = torch.ones_like(window[..., 0, :], dtype=torch.bool)
             steps = fill_gaps(steps, torch.cat([seen, self._steps(missing) == 0], -1))
         return steps[..., step:].unfold(-1, length, step)
@@ -92,8 +102,6 @@ def fill_gaps(values: torch.Tensor, mask: torch.Tensor, season_length: int = 1) 
         (..., T): a missing value is the last one before it. Before the first it is that of the same step in the first
         season, or the first value where less than a season was observed. Where nothing was, values are as they are.
     """
-    if bool(mask.all()):
-        return values
     length = values.shape[-1]
     steps = torch.arange(length, device=values.device)
     first = mask.to(torch.uint8).argmax(-1, keepdim=True)

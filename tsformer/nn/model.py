@@ -32,7 +32,7 @@ class Memory(NamedTuple):
     keys_values: list[KeysValues]
     """For each decoder layer, keys and values of the encoder's output, (R, heads, N, features)."""
     key_mask: torch.Tensor | None
-    """(R, N) bool: encoder tokens that hold at least one observed value; None: all do."""
+    """(R, N) bool: encoder tokens that hold at least one observed value, and the last; None: all do."""
     start: torch.Tensor
     """(R, 1, W): the last observed patch, scaled: the decoder's first token."""
     start_missing: torch.Tensor
@@ -101,7 +101,8 @@ class ForecastTransformer(nn.Module):
         patches, missing = self.target_patches(batch, memory.scale)  # (R, M, W)
         inputs = torch.cat([memory.start, patches[:, :-1]], 1)  # (R, M, W)
         flags = torch.cat([memory.start_missing, missing[:, :-1]], 1)
-        windows = self.windows_after(memory.window, patches[:, :-1], missing[:, :-1])
+        gaps = None if batch.is_target_complete else missing[:, :-1]
+        windows = self.windows_after(memory.window, patches[:, :-1], gaps)
         return self.output(self.decode(inputs, flags, memory), memory, windows)
 
     def encode(self, batch: Batch, n_patches: int) -> Memory:
@@ -113,7 +114,7 @@ class ForecastTransformer(nn.Module):
         patches = self.patching.split(values, pad_left=True)  # (R, N, W)
         observed = self.patching.split(batch.context_mask, pad_left=True)
         missing = (~observed).to(self.dtype)
-        key_mask = _key_mask(observed)
+        key_mask = None if batch.is_context_complete else _key_mask(observed)
 
         n = patches.shape[1]
         positions = self.positions(n - 1 + n_patches, patches)
@@ -138,7 +139,8 @@ class ForecastTransformer(nn.Module):
             scale = scale._replace(loc=scale.loc + effect)
         window = None
         if self.linear_path is not None:
-            window = self.linear_path.window(values, batch.context_mask, len(patches))
+            mask = None if batch.is_context_complete else batch.context_mask
+            window = self.linear_path.window(values, mask, len(patches))
         return Memory(keys_values, key_mask, patches[:, -1:], missing[:, -1:], decoder_positions, scale, unit, window)
 
     def decode(
@@ -229,10 +231,14 @@ class ForecastTransformer(nn.Module):
 
 
 def _key_mask(observed: torch.Tensor) -> torch.Tensor | None:
-    """Tokens that hold something, (R, N); the last always counts, so that no row of attention is empty."""
+    """Tokens that hold something, (R, N); the last always counts, so that no row of attention is empty.
+
+    None where all do, as attention without a mask is a little faster; asking stops a GPU, and parts a compiled step.
+    """
     mask = observed.any(-1)
     mask[:, -1] = True
-    return None if bool(mask.all()) else mask
+    may_ask = mask.device.type == "cpu" and not torch.compiler.is_compiling()
+    return None if may_ask and bool(mask.all()) else mask
 
 
 def _add(positions: Positions, term: torch.Tensor) -> Positions:

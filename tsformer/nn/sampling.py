@@ -176,8 +176,7 @@ def _sampling_head(model: ForecastTransformer) -> QuantileHead | DistributionHea
 def _first(model: ForecastTransformer, memory: Memory, n_patches: int) -> tuple[torch.Tensor, list[KVCache]]:
     """Decode the token that all paths have in common, once: output (R, 1, W, K) and caches."""
     caches = [KVCache(n_patches) for _ in model.decoder.layers]
-    missing = memory.start_missing if bool(memory.start_missing.any()) else None
-    states = model.decode(memory.start, missing, memory, caches=caches)
+    states = model.decode(memory.start, memory.start_missing, memory, caches=caches)
     return model.output(states, memory, memory.window), caches
 
 
@@ -230,7 +229,7 @@ def _scores(
         drawn = np.concatenate(
             [np.stack([g.standard_normal(shape, dtype=np.float32) for g in of_block]) for of_block in generators], 2
         )  # (B, rows of a window, S, W)
-        z = torch.from_numpy(drawn).flatten(0, 1)[:, :size].to(memory.start)  # (R, S, W)
+        z = torch.from_numpy(drawn).flatten(0, 1)[:, :size].to(memory.start, non_blocking=True)  # (R, S, W)
         z = temperature * (z @ copula.T.to(z))
         yield torch.special.ndtri(0.5 + top_p * (torch.special.ndtr(z) - 0.5)) if top_p < 1 else z
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 import warnings
 from typing import Any
 
@@ -55,11 +56,15 @@ class StopAt(Callback):
 
 
 class Progress(Callback):
-    """A single bar over all steps of the training, shown only where it takes longer than ``delay`` seconds."""
+    """A single bar over all steps of the training, shown only where it takes longer than ``delay`` seconds.
 
-    def __init__(self, delay: float = 2.0) -> None:
-        self.delay = delay
+    Of a training that compiles its first step it says how long that took.
+    """
+
+    def __init__(self, delay: float = 2.0, *, is_compiled: bool = False) -> None:
+        self.delay, self.is_compiled = delay, is_compiled
         self._bar: Any = None
+        self._began = 0.0
 
     def on_train_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
         """Open the bar."""
@@ -68,9 +73,15 @@ class Progress(Callback):
             from tqdm.auto import tqdm
 
         self._bar = tqdm(total=pl_module.total_steps, desc="fit", unit="step", delay=self.delay, leave=False)
+        self._began = time.perf_counter()
 
-    def on_train_batch_end(self, trainer: L.Trainer, pl_module: L.LightningModule, *args: Any) -> None:
+    def on_train_batch_end(
+        self, trainer: L.Trainer, pl_module: L.LightningModule, outputs: Any, batch: Any, batch_index: int
+    ) -> None:
         """Move it to the optimiser step reached."""
+        if self.is_compiled and batch_index == 0 and trainer.current_epoch == 0:
+            seconds = time.perf_counter() - self._began
+            self._bar.write(f"fit: compiled, the first step took {seconds:.1f} s", file=sys.stderr)
         if trainer.global_step > self._bar.n:
             self._bar.update(trainer.global_step - self._bar.n)
 

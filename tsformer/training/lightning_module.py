@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from typing import Any
 
 import lightning as L  # noqa: N812
@@ -13,7 +14,17 @@ from tsformer.config import TrainingConfig
 from tsformer.losses import masked_mean, masked_sum
 from tsformer.nn.decoding import rollout, training_outputs
 from tsformer.nn.model import ForecastTransformer, Memory
+from tsformer.training.compiling import compiled
 from tsformer.training.optim import build_optimizer, schedule_factor
+
+# Patches of the longest rollout that is compiled: each is written out in the graph, which takes its time.
+MAX_UNROLLED = 16
+
+
+def batch_loss(model: ForecastTransformer, batch: Batch, teacher_forcing: float, detach: bool) -> torch.Tensor:
+    """Mean error of a training batch: all that is compiled of a step."""
+    outputs, memory = training_outputs(model, batch, teacher_forcing=teacher_forcing, detach=detach)
+    return masked_mean(step_errors(model, outputs, batch, memory), batch.target_mask, batch.weight)
 
 
 class ForecastModule(L.LightningModule):
@@ -39,14 +50,18 @@ class ForecastModule(L.LightningModule):
         self._train_losses: list[torch.Tensor] = []
         self._errors: list[tuple[torch.Tensor, torch.Tensor]] = []
         self._epoch_began = 0.0
+        self._compiled: Callable[..., torch.Tensor] | None = None
+        self._compiled_size: int | None = None
+
+    def on_fit_start(self) -> None:
+        """Have the step compiled, in the process and on the device that it runs on."""
+        self._compiled = compiled(batch_loss) if self.config.compile else None
 
     def training_step(self, batch: Batch, batch_index: int) -> torch.Tensor:
         """Loss of one batch under the training mode of this step."""
-        outputs, memory = training_outputs(
-            self.model, batch, teacher_forcing=self.teacher_forcing(), detach=self.config.detach_rollout
-        )
-        errors = self._errors_of(outputs, batch, memory)
-        loss = masked_mean(errors, batch.target_mask, batch.weight)
+        teacher_forcing = self.teacher_forcing()
+        loss_of = self._compiled if self._compiled and self._is_worth_a_graph(batch, teacher_forcing) else batch_loss
+        loss = loss_of(self.model, batch, teacher_forcing, self.config.detach_rollout)
         self._train_losses.append(loss.detach())
         # Looking at the value stops a GPU until it is there: every step is free on a CPU only.
         if (loss.device.type == "cpu" or batch_index % 50 == 0) and not torch.isfinite(loss):
@@ -77,7 +92,7 @@ class ForecastModule(L.LightningModule):
             n_patches = -(-batch.target.shape[1] // self.model.config.patch_length)
             memory = self.model.encode(batch, n_patches)
             outputs = rollout(self.model, memory, n_patches)
-        errors = self._errors_of(outputs, batch, memory)
+        errors = step_errors(self.model, outputs, batch, memory)
         self._errors.append(masked_sum(errors, batch.target_mask, batch.weight))
 
     def on_validation_epoch_end(self) -> None:
@@ -117,13 +132,21 @@ class ForecastModule(L.LightningModule):
         )
         return {"optimizer": optimizer, "lr_scheduler": {"scheduler": schedule, "interval": "step"}}
 
-    def _errors_of(self, outputs: torch.Tensor, batch: Batch, memory: Memory) -> torch.Tensor:
-        """Error of each target step, (B, H, C): in units of the series' deviation, or a negative log-likelihood."""
-        target = batch.target
-        output = self.model.patching.join(outputs, target.shape[2])[:, : target.shape[1]]  # (B, H, C[, K])
-        scaled = memory.scale.normalise(target, batch.target_mask).to(output.dtype)
-        if memory.scale.compressed:  # no factor turns these errors into ones of the series
-            return self.model.head.loss(output, scaled, torch.ones_like(scaled))
-        unit = torch.where(batch.series_deviation > 0, batch.series_deviation, 1.0).unsqueeze(1)
-        weight = (memory.scale.scale / unit).to(output.dtype)  # (B, 1, C)
-        return self.model.head.loss(output, scaled, weight)
+    def _is_worth_a_graph(self, batch: Batch, teacher_forcing: float) -> bool:
+        """Whether a step is to be compiled: not of a smaller last batch, nor of a rollout that would take minutes."""
+        size, horizon, _ = batch.target.shape
+        self._compiled_size = self._compiled_size or size
+        n_patches = -(-horizon // self.model.config.patch_length)
+        return size == self._compiled_size and (teacher_forcing == 1 or n_patches <= MAX_UNROLLED)
+
+
+def step_errors(model: ForecastTransformer, outputs: torch.Tensor, batch: Batch, memory: Memory) -> torch.Tensor:
+    """Error of each target step, (B, H, C): in units of the series' deviation, or a negative log-likelihood."""
+    target = batch.target
+    output = model.patching.join(outputs, target.shape[2])[:, : target.shape[1]]  # (B, H, C[, K])
+    scaled = memory.scale.normalise(target, batch.target_mask).to(output.dtype)
+    if memory.scale.compressed:  # no factor turns these errors into ones of the series
+        return model.head.loss(output, scaled, torch.ones_like(scaled))
+    unit = torch.where(batch.series_deviation > 0, batch.series_deviation, 1.0).unsqueeze(1)
+    weight = (memory.scale.scale / unit).to(output.dtype)  # (B, 1, C)
+    return model.head.loss(output, scaled, weight)

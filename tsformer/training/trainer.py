@@ -7,7 +7,7 @@ import signal
 import threading
 import warnings
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any, NamedTuple
 
 import lightning as L  # noqa: N812
@@ -19,6 +19,7 @@ from torch.utils.data import DataLoader
 from tsformer.config import TrainingConfig
 from tsformer.nn.model import ForecastTransformer
 from tsformer.training.callbacks import BestWeights, Progress, StopAt, wants_bar
+from tsformer.training.compiling import compiler
 from tsformer.training.lightning_module import ForecastModule
 
 
@@ -64,7 +65,7 @@ def train(
     if config.max_steps:
         ours.append(StopAt(config.max_steps))
     if wants_bar(verbose):
-        ours.append(Progress())
+        ours.append(Progress(is_compiled=config.compile))
     settings: dict[str, Any] = dict(
         accelerator=config.accelerator,
         devices=config.devices,
@@ -91,7 +92,7 @@ def train(
                 f"Lightning's Trainer refuses accelerator={config.accelerator!r}, devices={config.devices!r}, "
                 f"precision={config.precision!r}, callbacks or trainer_kwargs: {error}"
             ) from error
-        with _interruptible():
+        with _interruptible(), compiler(trainer.strategy.root_device) if config.compile else nullcontext():
             trainer.fit(module, training, validation)
     model.to("cpu")
     model.eval()
