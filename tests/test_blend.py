@@ -171,6 +171,15 @@ def test_all_parts_go_on_from_given_values(small):
         np.testing.assert_allclose(model.predict(given=own.iloc[:14]), own, atol=1e-9)
 
 
+def test_given_values_where_no_patch_of_training_rows_is_half_observed(small):
+    """And a whole horizon is: two rows in five, of which a window of seven may have four."""
+    values = np.random.default_rng(0).normal(size=200)
+    values[np.arange(200) % 5 > 1] = np.nan
+    model = small(prediction_length=7, context_length=20, patch_length=5).fit(values)
+    forecast = model.predict(given=model.predict().iloc[:1] + 1)
+    assert np.isfinite(forecast.to_numpy()).all()
+
+
 def test_known_covariates_move_all_parts(small):
     rng = np.random.default_rng(0)
     price = rng.uniform(1, 5, 400)

@@ -110,7 +110,10 @@ def fit_experts(
         candidate_periods(some_series(training.panel), usual_season, length),
         key=lambda period: held_out.error(seasonal_forecast(held_out.context, period, horizon), is_squared),
     )
-    return Experts(tuple(best(training)), tuple(best(whole)) if horizon > training.horizon else (), period)
+    rolled = tuple(best(training))
+    # Direct maps go on from given values as their rolled twins do.
+    direct = tuple(best(whole)) if rolled and horizon > training.horizon else ()
+    return Experts(rolled, direct, period)
 
 
 def fit_blend(

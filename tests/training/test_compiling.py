@@ -70,13 +70,13 @@ def test_a_later_fit_of_the_same_sizes_finds_the_step_compiled(steps, capsys):
     assert "compiled" not in capsys.readouterr().err
 
 
-def test_smaller_batches_and_long_rollouts_are_left_as_they_are(steps, monkeypatch):
+def test_smaller_batches_and_long_rollouts_are_left_as_they_are(steps, monkeypatch, capsys):
     monkeypatch.setattr("tsformer.data.loaders.MIN_STEPS_PER_EPOCH", 1)
     fit(compile=True, batch_size=100, max_steps=3, training_mode="teacher_forcing")  # 141 windows
     assert len(steps) == 1
     monkeypatch.setattr(lightning_module, "MAX_UNROLLED", 1)
-    fit(compile=True, max_steps=1)
-    assert len(steps) == 1
+    fit(compile=True, max_steps=1, verbose=True)
+    assert len(steps) == 1 and "compiled" not in capsys.readouterr().err
 
 
 def test_without_a_compiler_training_does_not_begin(monkeypatch):

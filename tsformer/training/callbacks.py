@@ -61,8 +61,8 @@ class Progress(Callback):
     Of a training that compiles its first step it says how long that took.
     """
 
-    def __init__(self, delay: float = 2.0, *, is_compiled: bool = False) -> None:
-        self.delay, self.is_compiled = delay, is_compiled
+    def __init__(self, delay: float = 2.0) -> None:
+        self.delay = delay
         self._bar: Any = None
         self._began = 0.0
 
@@ -79,7 +79,7 @@ class Progress(Callback):
         self, trainer: L.Trainer, pl_module: L.LightningModule, outputs: Any, batch: Any, batch_index: int
     ) -> None:
         """Move it to the optimiser step reached."""
-        if self.is_compiled and batch_index == 0 and trainer.current_epoch == 0:
+        if pl_module.step_is_compiled and batch_index == 0 and trainer.current_epoch == 0:
             seconds = time.perf_counter() - self._began
             self._bar.write(f"fit: compiled, the first step took {seconds:.1f} s", file=sys.stderr)
         if trainer.global_step > self._bar.n:

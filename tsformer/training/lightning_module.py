@@ -52,6 +52,7 @@ class ForecastModule(L.LightningModule):
         self._epoch_began = 0.0
         self._compiled: Callable[..., torch.Tensor] | None = None
         self._compiled_size: int | None = None
+        self.step_is_compiled = False
 
     def on_fit_start(self) -> None:
         """Have the step compiled, in the process and on the device that it runs on."""
@@ -61,6 +62,7 @@ class ForecastModule(L.LightningModule):
         """Loss of one batch under the training mode of this step."""
         teacher_forcing = self.teacher_forcing()
         loss_of = self._compiled if self._compiled and self._is_worth_a_graph(batch, teacher_forcing) else batch_loss
+        self.step_is_compiled = loss_of is not batch_loss
         loss = loss_of(self.model, batch, teacher_forcing, self.config.detach_rollout)
         self._train_losses.append(loss.detach())
         # Looking at the value stops a GPU until it is there: every step is free on a CPU only.

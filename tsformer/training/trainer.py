@@ -65,7 +65,7 @@ def train(
     if config.max_steps:
         ours.append(StopAt(config.max_steps))
     if wants_bar(verbose):
-        ours.append(Progress(is_compiled=config.compile))
+        ours.append(Progress())
     settings: dict[str, Any] = dict(
         accelerator=config.accelerator,
         devices=config.devices,
