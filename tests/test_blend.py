@@ -68,6 +68,17 @@ def test_few_validation_windows_say_little(small, wave):
         assert max(abs(few[name] - share) for name, share in prior.items()) <= 2 / (2 + PRIOR_WINDOWS)
 
 
+def test_rows_that_decide_nothing_are_not_counted(small, wave):
+    constant = pd.DataFrame({"y": np.ones(600)})
+    lively = pd.DataFrame({"y": wave(600)})
+    frame = pd.concat([lively, *[constant] * 9], keys=range(10), names=["unique_id", "ds"]).reset_index()
+    gaps = lively.where((np.arange(600) % 10 == 0)[:, None])
+    drawn = PRIOR_WINDOWS / (PRIOR_WINDOWS + 60 / 7)
+    for data, least in ((frame, drawn), (gaps, PRIOR_WINDOWS / (PRIOR_WINDOWS + 6 / 7))):
+        shares = small(validation_size=60, max_steps=1).fit(data).blend_
+        assert shares["network"] >= least * PRIOR_OF_NETWORK - 1e-9
+
+
 def test_a_forecast_is_never_outside_its_parts(small, wave):
     model = small().fit(wave(200))
     fitted, parts = model._fitted, []

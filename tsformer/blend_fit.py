@@ -198,10 +198,17 @@ def _held_out(
 
 
 def _n_separate(windows: Windows) -> float:
-    """Return how many windows of their horizon would lie beside each other in the rows that the targets cover."""
+    """Return how many windows of their horizon would lie beside each other in the rows that decide."""
+    panel, varies = windows.panel, windows.statistics.deviation > 0  # (N, C)
     series, cutoffs = windows.locate(np.arange(len(windows)))  # in order
-    series, first = np.unique(series, return_index=True)
-    return float((windows.panel.lengths[series] - cutoffs[first]).sum() / windows.horizon)
+    n_rows = 0
+    for one, first in zip(*np.unique(series, return_index=True), strict=True):
+        rows = slice(panel.indptr[one] + cutoffs[first], panel.indptr[one + 1])
+        counts = (~np.isnan(panel.values[rows]) & varies[one]).any(axis=1)
+        if panel.weight is not None:
+            counts &= panel.weight[rows] > 0
+        n_rows += np.count_nonzero(counts)
+    return n_rows / windows.horizon
 
 
 def _training_rows(

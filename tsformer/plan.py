@@ -15,6 +15,7 @@ from tsformer.data.panel import Panel, check_support, check_trainable
 from tsformer.data.time_features import calendar_fields, calendar_sizes
 from tsformer.resolve import resolve_lengths
 from tsformer.seasonality import some_series, strong_seasons
+from tsformer.training.compiling import MAX_UNROLLED
 
 
 class Plan(NamedTuple):
@@ -56,6 +57,13 @@ def make_plan(panel: Panel, params: Mapping[str, Any]) -> Plan:
         n_rows=int(np.median(panel.lengths)),
         seasons=strong_seasons(some_series(panel)),
     )
+    n_patches = -(-lengths.rollout_length // lengths.patch_length)
+    if training.compile and training.training_mode == "free_running" and n_patches > MAX_UNROLLED:
+        raise ValueError(
+            f"compile=True compiles rollouts of up to {MAX_UNROLLED} patches, and rollout_length="
+            f"{lengths.rollout_length} has {n_patches} of patch_length={lengths.patch_length}: lower rollout_length, "
+            f"raise patch_length, train with training_mode='teacher_forcing', or leave compile=False"
+        )
     calendar = calendar_fields(schema.freq, params["holidays"]) if params["timestamp_encoding"] == "calendar" else ()
     chosen: dict[str, Any] = {field.name: params[field.name] for field in fields(ModelConfig) if field.name in params}
     chosen |= dict(

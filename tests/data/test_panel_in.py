@@ -402,6 +402,11 @@ def test_infinite_values_are_named_by_column_id_and_date():
     df.loc[[65, 100], "y"] = [np.inf, -np.inf]
     with pytest.raises(ValueError, match="2 values are infinite, the first: column 'y', id 's2', 2024-01-06"):
         to_panel(df)
+    df.loc[[65, 100], "y"] = [1e200, np.nan]
+    with pytest.raises(
+        ValueError, match="1 values are beyond 1e[+]150, too large to be squared, the first: column 'y'"
+    ):
+        to_panel(df)
 
 
 def test_a_channel_without_values_is_refused_for_training_only():

@@ -75,8 +75,13 @@ def test_smaller_batches_and_long_rollouts_are_left_as_they_are(steps, monkeypat
     fit(compile=True, batch_size=100, max_steps=3, training_mode="teacher_forcing")  # 141 windows
     assert len(steps) == 1
     monkeypatch.setattr(lightning_module, "MAX_UNROLLED", 1)
-    fit(compile=True, max_steps=1, verbose=True)
+    mixed = dict(training_mode="mixed", teacher_forcing_share=0.0)
+    fit(compile=True, max_steps=1, verbose=True, **mixed)
     assert len(steps) == 1 and "compiled" not in capsys.readouterr().err
+    with pytest.raises(
+        ValueError, match="rollouts of up to 16 patches, and rollout_length=40 has 20 of patch_length=2"
+    ):
+        fit(compile=True, patch_length=2, rollout_length=40)
 
 
 def test_without_a_compiler_training_does_not_begin(monkeypatch):

@@ -15,6 +15,8 @@ from tsformer.data.frequency import Grid, make_grid
 from tsformer.data.layout import Label, Layout
 
 ROLES: tuple[Role, ...] = ("known", "observed", "static")
+# Sums of squares of larger values are infinite.
+LARGEST = 1e150
 
 
 @dataclass(frozen=True)
@@ -227,19 +229,20 @@ class Panel:
 
 
 def check_finite(panel: Panel) -> None:
-    """Raise a ValueError that names the first infinite target or covariate, if there is one."""
+    """Raise a ValueError that names the first infinite target or covariate, or one too large to be squared."""
     parts = [(panel.schema.targets, panel.values)]
     parts += [(tuple(c.name for c in panel.schema.of_role(role)), getattr(panel, role)) for role in ROLES]
     for names, values in parts:
-        infinite = np.isinf(values)
-        if infinite.any():
-            row, column = (int(i) for i in np.argwhere(infinite)[0])
+        too_large = (values > LARGEST) | (values < -LARGEST)
+        if too_large.any():
+            row, column = (int(i) for i in np.argwhere(too_large)[0])
+            what = "infinite" if np.isinf(values[row, column]) else f"beyond {LARGEST:g}, too large to be squared"
             is_static = values is panel.static
             first = (
                 f"column {names[column]!r}, id {panel.ids[row]!r}" if is_static else panel.describe(row, names[column])
             )
             raise ValueError(
-                f"{np.count_nonzero(infinite)} values are infinite, the first: {first}. "
+                f"{np.count_nonzero(too_large)} values are {what}, the first: {first}. "
                 f"Replace them by numbers, or by NaN for missing"
             )
 

@@ -12,6 +12,8 @@ import torch
 BACKEND = "inductor"
 # Compiled steps that torch keeps in a process. Its own limit is 8: a search over sizes would soon go on without.
 MAX_GRAPHS = 64
+# Patches of the longest rollout that is compiled: each is written out in the graph, which takes its time.
+MAX_UNROLLED = 16
 # What torch warns of in code of its own, as it compiles.
 CHATTER = (".*`torch.jit.script_method` is deprecated.*", ".*\\.grad attribute of a Tensor that is not a leaf.*")
 

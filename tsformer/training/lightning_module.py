@@ -14,11 +14,8 @@ from tsformer.config import TrainingConfig
 from tsformer.losses import masked_mean, masked_sum
 from tsformer.nn.decoding import rollout, training_outputs
 from tsformer.nn.model import ForecastTransformer, Memory
-from tsformer.training.compiling import compiled
+from tsformer.training.compiling import MAX_UNROLLED, compiled
 from tsformer.training.optim import build_optimizer, schedule_factor
-
-# Patches of the longest rollout that is compiled: each is written out in the graph, which takes its time.
-MAX_UNROLLED = 16
 
 
 def batch_loss(model: ForecastTransformer, batch: Batch, teacher_forcing: float, detach: bool) -> torch.Tensor:
