@@ -207,7 +207,7 @@ def _n_separate(windows: Windows) -> float:
         counts = (~np.isnan(panel.values[rows]) & varies[one]).any(axis=1)
         if panel.weight is not None:
             counts &= panel.weight[rows] > 0
-        n_rows += np.count_nonzero(counts)
+        n_rows += int(np.count_nonzero(counts))
     return n_rows / windows.horizon
 
 
