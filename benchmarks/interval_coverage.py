@@ -3,7 +3,7 @@
 ETTh1 and air_quality: a day ahead, the split 70/10/20, a test window each 7 hours (so that all hours of the day begin
 one). M4 Hourly: the official test part, two days. A training takes less than a minute of one core.
 
-    python benchmarks/coverage.py    # the table, and benchmarks/coverage.json
+    python benchmarks/interval_coverage.py    # the table, and benchmarks/interval_coverage.json
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from tsformer.metrics import divide
 
 LEVELS = (80, 95)
 STRIDE = 7
-RESULT = Path(__file__).with_name("coverage.json")
+RESULT = Path(__file__).with_name("interval_coverage.json")
 
 HEADS: dict[str, dict[str, Any]] = {
     "mae, calibrated": dict(loss="mae", calibrate=True),
