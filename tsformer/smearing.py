@@ -46,7 +46,8 @@ def past_errors(
     Returns
     -------
     np.ndarray
-        (K, H, C), or (K, 1, C) where steps share them: quantiles of truth minus forecast, the mean taken off.
+        (K, H, C), or (K, 1, C) where steps share them: quantiles of truth minus forecast, the mean taken off
+        (but of a blend with compressed values, whose closed forms do not see them compressed).
     """
     numbers = np.unique(np.linspace(0, len(windows) - 1, limit).astype(np.int64))
     parts = []
@@ -64,7 +65,9 @@ def past_errors(
     empty = np.isnan(errors).all(axis=0)
     errors[:, empty] = 0.0  # a channel that is missing in all of these windows
     levels = (np.arange(N_ERRORS) + 0.5) / N_ERRORS
-    return np.nanquantile(errors - np.nanmean(errors, axis=0), levels, axis=0)
+    if blend is None or not scale.compressed:  # else closed forms are means already, before the values are compressed
+        errors -= np.nanmean(errors, axis=0)
+    return np.nanquantile(errors, levels, axis=0)
 
 
 def smeared_mean(
