@@ -6,18 +6,21 @@ import functools
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
+from unittest import mock
 
 import numpy as np
+import torch
 from controls import data_split, scaled_mae
 from crps import CONTEXT, LEVELS, evaluate_crps, with_error_quantiles
 from rows import Result, Row
 
-from tsformer import RepeatLast, RidgeForecaster, TransformerForecaster
+from tsformer import ForecastTransformer, RepeatLast, RidgeForecaster, TransformerForecaster
 from tsformer.cli.compose import compose
 from tsformer.cli.experiment import build
 from tsformer.cli.split import Split, split_rows_of
 from tsformer.data.panel import Panel
 from tsformer.evaluation.benchmarks import M4Protocol, evaluate_long_horizon, evaluate_m4, fit_baselines
+from tsformer.nn.model import Memory
 
 # What turns an experiment into one for CRPS.
 QUANTILES = [f"context_length={CONTEXT}", "training.loss=quantile", f"training.quantiles={list(LEVELS)}"]
@@ -25,12 +28,12 @@ QUANTILES = [f"context_length={CONTEXT}", "training.loss=quantile", f"training.q
 
 def seeded(place: str, work: Callable[..., Result], overrides: list[str], seeds: Sequence[int]) -> list[Row]:
     """Return a row for each seed of a training by the configuration."""
-    used = functools.partial(_setting, tuple(overrides))
+    used = functools.partial(setting, tuple(overrides))
     return [Row(f"{place}/seed-{seed}", work, {"overrides": overrides, "seed": seed}, used) for seed in seeds]
 
 
 @functools.lru_cache
-def _setting(overrides: tuple[str, ...]) -> dict[str, Any]:
+def setting(overrides: tuple[str, ...]) -> dict[str, Any]:
     """Return what a training by the configuration depends on."""
     config = compose("evaluate", overrides).config
     return {key: config[key] for key in ("prediction_length", "context_length", "freq", "model", "training")}
@@ -40,6 +43,24 @@ def train(overrides: Sequence[str], seed: int) -> Result:
     """Train on a public benchmark; ``{"scores", "train_seconds"}``, scores as in ``metrics.json``."""
     model, split, seconds = _train(overrides, seed)
     return {"scores": _scores({"model": model}, split)["model"], "train_seconds": seconds}
+
+
+class DirectTransformer(ForecastTransformer):
+    """The same layers, decoded directly: whatever was decoded before, each token is fed the last observed patch.
+
+    Tokens differ by their positions alone, as the placeholders of Informer (Zhou et al. 2021) do.
+    """
+
+    def decode(self, patches: torch.Tensor, missing: torch.Tensor | None, memory: Memory, **where: Any) -> torch.Tensor:
+        """States (R, T, D) of tokens that are not told ``patches``."""
+        many = (-1, patches.shape[1], -1)
+        return super().decode(memory.start.expand(many), memory.start_missing.expand(many), memory, **where)
+
+
+def train_direct(overrides: Sequence[str], seed: int) -> Result:
+    """Train on a public benchmark without autoregression; as `train`."""
+    with mock.patch("tsformer.fitting.ForecastTransformer", DirectTransformer):
+        return train(overrides, seed)
 
 
 def validate(overrides: Sequence[str], seed: int) -> Result:

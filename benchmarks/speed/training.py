@@ -49,7 +49,7 @@ class Contender:
 def measure(quick: bool, names: list[str]) -> dict[str, Any]:
     """Return tables of training, and of the sizes that they compare."""
     peers.hush()
-    rounds, steps = (1, 2) if quick else (9, 8)
+    rounds, steps = (1, 2) if quick else (5, 5)
     tables, sizes = [], {}
     for dropout in (0.1, 0.0):
         contenders = build(dropout, names, quick)
@@ -76,7 +76,7 @@ def measure(quick: bool, names: list[str]) -> dict[str, Any]:
 def build(dropout: float, names: list[str], quick: bool) -> dict[str, Contender]:
     """Return us, the bare loop, and those of the peers that are installed."""
     contenders = {BARE: bare(dropout), "tsformer, fit": tsformer(dropout)}
-    if not quick and can_compile():  # which takes minutes
+    if dropout and not quick and can_compile():  # which takes minutes
         contenders["tsformer, fit, compiled"] = tsformer(dropout, compile=True)
     makers = {"transformers": ("Hugging Face, bare loop", hugging_face), "darts": ("darts, fit", darts)}
     makers["neuralforecast"] = ("neuralforecast, fit", neuralforecast)
@@ -201,7 +201,7 @@ def check(sizes: dict[str, dict[str, Any]]) -> None:
 
 def overhead(quick: bool) -> Table:
     """Measure ``fit`` against forward, backward and optimiser of our own network in a bare loop."""
-    rounds, steps = (1, 4) if quick else (11, 12)
+    rounds, steps = (1, 4) if quick else (7, 8)
     table = Table(
         "a step of our own network at dropout 0.1", "ms", "bare loop", rate=("windows/s", 1000 * ours.WINDOWS)
     )

@@ -11,8 +11,13 @@ import experiments
 import numpy as np
 import pytest
 import search
+import torch
 from crps import LEVELS, crps
 from rows import Row, compute, finished, number, table, write_between_marks
+
+from tsformer import ForecastTransformer, ModelConfig
+from tsformer.batch import Batch
+from tsformer.nn.decoding import rollout
 
 
 def work(value: int) -> dict:
@@ -86,12 +91,29 @@ def test_one_row_from_end_to_end(tmp_path, capsys):
 
 def test_ablation_changes_one_thing_a_line(tmp_path, capsys):
     assert ablation.main(["--list", "--results", str(tmp_path)]) == 0
-    assert len(capsys.readouterr().out.splitlines()) == 2 * 3 * len(ablation.VARIANTS)
+    # Of both data sets one line says of the linear path what the recipe says: the same rows.
+    assert len(capsys.readouterr().out.splitlines()) == 2 * 3 * (len(ablation.VARIANTS) - 1)
     scores = {str(h): {"mse": 0.5, "mae": 0.25} for h in (96, 192)}
     rows = ablation.all_rows(ablation.arguments("", tmp_path, tmp_path, ["--seeds", "0"]))
     text = ablation.render({rows[0].name: {"scores": scores, "train_seconds": 9.0}, rows[1].name: None})
-    assert "| 0.500 / 0.250 | – | 9 |" in text
-    assert "| training | teacher forcing | – | – | – |" in text
+    assert "| 0.500 / 0.250 | – | 1, 0 | 9 |" in text.splitlines()[6] and text.count("0.500") == 2
+    assert "| linear path | without | 0.500 / 0.250 | – | 1, 0 | 9 |" in text
+    assert "| training | teacher forcing | – | – | 0, 0 | – |" in text
+
+
+def test_direct_decoding_is_the_same_layers_without_what_was_decoded():
+    torch.manual_seed(0)
+    config = ModelConfig(context_length=24, patch_length=6, season_length=6, max_decoder_length=18, linear_path=False)
+    direct, autoregressive = experiments.DirectTransformer(config).eval(), ForecastTransformer(config).eval()
+    direct.load_state_dict(autoregressive.state_dict())
+    values, seen = torch.randn(2, 24, 1, dtype=torch.float64), torch.ones(2, 24, 1, dtype=torch.bool)
+    target, known = torch.randn(2, 18, 1, dtype=torch.float64), torch.ones(2, 18, 1, dtype=torch.bool)
+    batch = Batch(values, seen, target, known, values.mean(1), values.std(1))
+    outputs = direct(batch)  # (R, 3, 6)
+    assert torch.equal(outputs, direct(batch._replace(target=target + 1)))
+    torch.testing.assert_close(rollout(direct, direct.encode(batch, 3), 3), outputs)
+    torch.testing.assert_close(outputs[:, :1], autoregressive(batch)[:, :1])
+    assert not torch.allclose(outputs[:, 1:], autoregressive(batch)[:, 1:])
 
 
 def test_a_search_marks_the_best_of_each_data_set(tmp_path):
