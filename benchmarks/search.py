@@ -35,8 +35,8 @@ CANDIDATES: dict[str, list[list[str]]] = {
         [PATH, "model.scaling=last_value"],
     ],
     "illness": [[NO_PATH], [PATH]],
-    "m4_hourly": [[NO_PATH], [PATH]],
-    "m4_weekly": [[NO_PATH], [PATH]],
+    "m4_hourly": [[NO_PATH], [PATH], [PATH, "training.max_epochs=30"]],
+    "m4_weekly": [[NO_PATH], [PATH], [PATH, "training.max_epochs=30"]],
 }
 
 

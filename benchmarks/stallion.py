@@ -31,7 +31,14 @@ SEARCH = Path(__file__).with_name("stallion_search.jsonl")
 FIRST: dict[str, Any] = dict(context_length=24, patch_length=6, scaling="standard", linear_path=False, blend=False)
 # A small network, since there are 350 x 48 numbers to learn from.
 COMMON: dict[str, Any] = dict(
-    d_model=32, dim_feedforward=64, num_encoder_layers=1, max_steps_per_epoch=250, freq="MS", verbose=False
+    d_model=32,
+    dim_feedforward=64,
+    num_encoder_layers=1,
+    max_steps_per_epoch=250,
+    max_epochs=10,
+    patience=5,
+    freq="MS",
+    verbose=False,
 )
 
 # Covariates: plans and days known half a year ahead, the market, known when it is past, and what a series is.

@@ -212,8 +212,8 @@ class TrainingConfig:
     calibrate
         Give intervals their coverage by the errors on the validation rows (conformal prediction).
     blend
-        Forecast by a convex combination of the network, an autoregressive linear map and the last season, with weights
-        from the validation rows. Not for distributions.
+        Forecast by a convex combination of the network, linear maps and the last season, with weights from the
+        validation rows. Not for distributions.
     max_steps_per_epoch
         An epoch is one pass over all windows, at most this many batches; in small data several passes, 50 batches.
     patience
@@ -236,10 +236,10 @@ class TrainingConfig:
     blend: bool = True
     batch_size: int = 64
     max_steps_per_epoch: int = 50
-    max_epochs: int = 10
+    max_epochs: int = 20
     max_steps: int | None = None
     max_time: float | None = None
-    patience: int | None = 5
+    patience: int | None = 10
     optimizer: Optimizer = "adamw"
     learning_rate: float = 1e-3
     weight_decay: float = 0.01

@@ -1,4 +1,4 @@
-"""Forecasts in closed form that stand beside the network: an autoregressive linear map, and the last season.
+"""Forecasts in closed form that stand beside the network: linear maps, rolled out or direct, and the last season.
 
 All of them shift and scale with the data, and see the context that the network sees.
 

@@ -82,7 +82,7 @@ class TransformerForecaster(BaseEstimator):
         ``"calendar"``: learned embeddings of hour, weekday, month ... of each token; ``"none"``.
     scaling
         Location of each window: ``"last_season"``, ``"standard"`` (mean of the context), ``"last_value"``, ``"robust"``
-        (median), ``"asinh"`` (median, large values compressed), or none: ``"mean_abs"`` (in units of the mean) and
+        (median), ``"asinh"`` (median, large values compressed); no location: ``"mean_abs"`` (in units of the mean) and
         ``"none"``. None: ``"last_season"``, for log-normal and negative binomial ``"mean_abs"`` (``scaling_``).
     target_transform
         ``"log1p"``, ``"box_cox"`` or ``"yeo_johnson"``: the network works on transformed targets, forecasts come back
@@ -104,8 +104,8 @@ class TransformerForecaster(BaseEstimator):
         Give intervals their coverage by the errors on those rows (conformal prediction): a point forecast gets
         intervals, those of ``loss="quantile"`` are corrected.
     blend
-        Forecast by a convex combination of the network, an autoregressive linear map and the last season: closed forms
-        from the training rows, weights (``blend_``) from the validation rows. False, or no such rows: the network
+        Forecast by a convex combination of the network, linear maps and the last season: closed forms from the training
+        rows, weights (``blend_``) from the validation rows. False, or no such rows: the network
         alone; so are distributions, and quantiles that `sample` can draw from.
     batch_size, max_steps_per_epoch, max_epochs, max_steps, max_time, patience
         Extent of the training; ``max_time`` in seconds. ``max_steps`` takes the place of ``max_epochs``.
@@ -136,10 +136,11 @@ class TransformerForecaster(BaseEstimator):
     model_ : ForecastTransformer
         The network, in evaluation mode.
     blend_ : dict
-        How much of the forecast is ``"network"``, ``"linear"`` and ``"seasonal"``, of sum 1.
+        How much of the forecast is ``"network"``, ``"linear"`` and ``"seasonal"``, of sum 1; without a blend
+        ``"network"`` alone.
     history_ : DataFrame
-        Losses, one row an epoch, in units of each series' training deviation; of a distribution the mean negative
-        log-likelihood in scaled units.
+        Losses, one row an epoch, in units of each series' training deviation; under
+        ``scaling="asinh"`` in scaled units, and of a distribution the mean negative log-likelihood in these.
     best_step_ : int
         Optimiser steps that led to the weights in use; 0: those of the start were the best on the validation rows.
 
@@ -211,10 +212,10 @@ class TransformerForecaster(BaseEstimator):
         blend: bool = True,
         batch_size: int = 64,
         max_steps_per_epoch: int = 50,
-        max_epochs: int = 10,
+        max_epochs: int = 20,
         max_steps: int | None = None,
         max_time: float | None = None,
-        patience: int | None = 5,
+        patience: int | None = 10,
         optimizer: str = "adamw",
         learning_rate: float = 1e-3,
         weight_decay: float = 0.01,

@@ -103,6 +103,8 @@ def test_named_columns_of_a_file(tmp_path):
     frame.to_csv(tmp_path / "a.csv", index=False)
     got = read_table(tmp_path / "a.csv", time="tick", id="shop", targets=["load"])
     assert got.columns.tolist() == ["unique_id", "ds", "load"] and to_panel(got).schema.freq == 10
+    frame.rename(columns={"shop": "unique_id"}).to_csv(tmp_path / "b.csv", index=False)
+    assert read_table(tmp_path / "b.csv", time="tick", targets=["load"]).equals(got)  # the id by its usual name
     for role, wrong in [("time", {"time": "when"}), ("id", {"id": "who"}), ("target", {"targets": ["what"]})]:
         with pytest.raises(ValueError, match=f"no {role} column '{next(iter(wrong.values()))[0][:1]}?"):
             read_table(tmp_path / "a.csv", **wrong)

