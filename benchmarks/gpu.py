@@ -272,8 +272,8 @@ def graphed(device: Device, network: ForecastTransformer, batch: Batch, horizon:
     def run() -> torch.Tensor:
         fresh = network.encode(batch, horizon)
         for kept, new in zip(memory.keys_values, fresh.keys_values, strict=True):
-            for old, value in zip(kept, new, strict=True):
-                old.copy_(value)
+            kept.keys.copy_(new.keys)
+            kept.values.copy_(new.values)
         memory.start.copy_(fresh.start)
         if not device.is_cuda:
             return network.patching.join(steps(memory), ours.CHANNELS)

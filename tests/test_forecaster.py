@@ -7,6 +7,7 @@ import pickle
 import subprocess
 import sys
 from dataclasses import MISSING, fields
+from unittest import mock
 
 import numpy as np
 import pandas as pd
@@ -78,6 +79,9 @@ def test_pickle(small, make_panel):
     forecaster = small().fit(make_panel({"a": 5.0}))
     again = pickle.loads(pickle.dumps(forecaster))
     pd.testing.assert_frame_equal(again.predict(), forecaster.predict())
+    with mock.patch.object(type(forecaster.model_), "to") as to:
+        pickle.dumps(forecaster)
+    to.assert_called_once_with("cpu")  # from wherever the last forecast was made
 
 
 def test_grid_search_over_time(small, wave):

@@ -266,6 +266,11 @@ class TrainingConfig:
         check_bool("calibrate", self.calibrate)
         check_bool("blend", self.blend)
         check_bool("compile", self.compile)
+        if self.precision in ("16-true", "bf16-true"):
+            raise ValueError(
+                f"precision={self.precision!r} would keep the weights in half precision, too: take "
+                f"{self.precision.replace('true', 'mixed')!r}, which computes in it"
+            )
         check_number("learning_rate", self.learning_rate, above=0.0)
         check_number("weight_decay", self.weight_decay, minimum=0.0)
         for name in ("validation_size", "warmup"):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -104,6 +105,11 @@ class FittedModel:
     transformed: SeriesStatistics | None = None
     errors: np.ndarray | None = None
     blend: Blend | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave a GPU before being pickled: who reads it may have none."""
+        self.network.to("cpu")
+        return self.__dict__
 
     @property
     def levels(self) -> tuple[float, ...]:
@@ -330,7 +336,7 @@ class FittedModel:
 
     def _network_on(self, device: torch.device | str) -> ForecastTransformer:
         """Return the network, moved where it is not there yet: asking each weight costs a tenth of a small forecast."""
-        if self.network.device != torch.device(device):
+        if self.network.device.type != torch.device(device).type:  # "cuda" is no "cuda:0"
             self.network.to(device)
         return self.network
 

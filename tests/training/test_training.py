@@ -245,10 +245,28 @@ def test_a_loss_of_nan_stops_the_training():
         small(loss=lambda f, t: (f - t) * float("nan")).fit(wave())
 
 
+def test_a_loss_of_nan_that_was_not_looked_at_stops_the_training_with_the_epoch():
+    class Overlooked(Callback):  # as on a GPU
+        def on_train_batch_end(self, trainer, module, *_):
+            module._train_losses[-1] = torch.tensor(math.nan)
+
+    with pytest.raises(ValueError, match="loss became nan at step"):
+        small(callbacks=[Overlooked()], validation_size=0, patience=None).fit(wave())
+
+
+def test_auto_leaves_out_devices_without_float64(monkeypatch):
+    for room in ("fabric", "pytorch"):
+        monkeypatch.setattr(f"lightning.{room}.accelerators.mps.MPSAccelerator.is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    assert small(accelerator="auto", max_steps=1).fit(wave()).best_step_ in (0, 1)
+
+
 def test_half_precision_trains():
     forecaster = small(precision="bf16-mixed").fit(wave())
     assert weights(forecaster).dtype == torch.float32
     assert np.isfinite(forecaster.predict()).all(axis=None)
+    with pytest.raises(ValueError, match="take 'bf16-mixed'"):
+        small(precision="bf16-true").fit(wave())
 
 
 def test_lightning_gets_its_arguments_and_they_are_not_changed():

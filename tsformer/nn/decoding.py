@@ -114,6 +114,9 @@ def _rollout_without_graph(
         return model.head.point(rollout(model, memory, n_patches, given=given, keep=keep))
     finally:
         model.train(training)
+        if not torch.compiler.is_compiling():
+            # Older versions of torch would go on with the weights that autocast has cast here, which have no gradient.
+            torch.clear_autocast_cache()
 
 
 def forecast(model: ForecastTransformer, batch: Batch, horizon: int, given: torch.Tensor | None = None) -> torch.Tensor:

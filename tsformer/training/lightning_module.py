@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable
 from typing import Any
@@ -63,11 +64,8 @@ class ForecastModule(L.LightningModule):
         loss = loss_of(self.model, batch, teacher_forcing, self.config.detach_rollout)
         self._train_losses.append(loss.detach())
         # Looking at the value stops a GPU until it is there: every step is free on a CPU only.
-        if (loss.device.type == "cpu" or batch_index % 50 == 0) and not torch.isfinite(loss):
-            raise ValueError(
-                f"the training loss became {loss.item()} at step {self.global_step}: lower learning_rate "
-                f"(now {self.config.learning_rate:g}), set gradient_clip_val, or look at the loss if it is your own"
-            )
+        if loss.device.type == "cpu" or batch_index % 50 == 0:
+            self._check_loss(float(loss.detach()))
         return loss
 
     def teacher_forcing(self) -> float:
@@ -109,6 +107,7 @@ class ForecastModule(L.LightningModule):
         """Write one row of the history."""
         train_loss = torch.stack(self._train_losses).mean()
         self._train_losses.clear()
+        self._check_loss(float(train_loss))  # the steps of a GPU that were not looked at
         self.log("train_loss", train_loss, sync_dist=True, batch_size=1)
         row = {
             "epoch": self.current_epoch,
@@ -131,6 +130,14 @@ class ForecastModule(L.LightningModule):
         )
         return {"optimizer": optimizer, "lr_scheduler": {"scheduler": schedule, "interval": "step"}}
 
+    def _check_loss(self, loss: float) -> None:
+        """Raise a ValueError when the loss is no number, or infinite."""
+        if not math.isfinite(loss):
+            raise ValueError(
+                f"the training loss became {loss} at step {self.global_step}: lower learning_rate "
+                f"(now {self.config.learning_rate:g}), set gradient_clip_val, or look at the loss if it is your own"
+            )
+
     def _is_worth_a_graph(self, batch: Batch, teacher_forcing: float) -> bool:
         """Whether a step is to be compiled: not of a smaller last batch, nor of a rollout that would take minutes."""
         size, horizon, _ = batch.target.shape
@@ -143,6 +150,7 @@ def step_errors(model: ForecastTransformer, outputs: torch.Tensor, batch: Batch,
     """Error of each target step, (B, H, C): in units of the series' deviation, or a negative log-likelihood."""
     target = batch.target
     output = model.patching.join(outputs, target.shape[2])[:, : target.shape[1]]  # (B, H, C[, K])
+    output = output.to(torch.promote_types(output.dtype, torch.float32))  # small errors need the digits
     scaled = memory.scale.normalise(target, batch.target_mask).to(output.dtype)
     if memory.scale.compressed:  # no factor turns these errors into ones of the series
         return model.head.loss(output, scaled, torch.ones_like(scaled))

@@ -67,7 +67,7 @@ def train(
     if wants_bar(verbose):
         ours.append(Progress())
     settings: dict[str, Any] = dict(
-        accelerator=config.accelerator,
+        accelerator=_accelerator(config.accelerator),
         devices=config.devices,
         precision=config.precision,
         max_epochs=-1 if config.max_steps else config.max_epochs,
@@ -97,6 +97,11 @@ def train(
     model.to("cpu")
     model.eval()
     return Training(module.history, trainer.global_step if best.step is None else best.step)
+
+
+def _accelerator(name: str) -> str:
+    """Return where to train: by ``"auto"`` where forecasts are made, for a Mac's MPS has no float64."""
+    return name if name != "auto" else "cuda" if torch.cuda.is_available() else "cpu"
 
 
 @contextmanager
