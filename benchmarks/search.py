@@ -18,6 +18,7 @@ from rows import MISSING, Result, Row, arguments, run, table
 
 ROOT = Path(__file__).parents[1]
 NO_PATH, PATH = "model.linear_path=false", "model.linear_path=true"
+SHORT, LONG = ["training.max_epochs=10", "training.patience=5"], ["training.max_epochs=30", "training.patience=10"]
 # The first of each data set is what was there before the search.
 CANDIDATES: dict[str, list[list[str]]] = {
     "etth1": [
@@ -35,8 +36,8 @@ CANDIDATES: dict[str, list[list[str]]] = {
         [PATH, "model.scaling=last_value"],
     ],
     "illness": [[NO_PATH], [PATH]],
-    "m4_hourly": [[NO_PATH], [PATH], [PATH, "training.max_epochs=30"]],
-    "m4_weekly": [[NO_PATH], [PATH], [PATH, "training.max_epochs=30"]],
+    "m4_hourly": [[NO_PATH, *SHORT], [PATH, *SHORT], [PATH, *LONG]],
+    "m4_weekly": [[NO_PATH, *SHORT], [PATH, *SHORT], [PATH, *LONG]],
 }
 
 
@@ -65,7 +66,7 @@ def render(results: Mapping[str, Result | None]) -> str:
         there = {tuple(changes): _result(results, place(data, changes)) for changes in candidates}
         scores = [result["validation"] for result in there.values() if result is not None]
         for changes, result in there.items():
-            words = ", ".join(change.replace("model.", "") for change in changes)
+            words = ", ".join(change.partition(".")[2] or change for change in changes)
             if result is None:
                 rows.append([names[data], words, MISSING, MISSING, MISSING])
                 continue
