@@ -37,6 +37,7 @@ def test_a_seed_gives_the_same_mask_and_the_next_call_another():
 def test_evaluation_and_zero_leave_everything_as_it_is():
     x = torch.randn(10)
     assert torch.equal(Dropout(0.5).eval()(x), x) and torch.equal(Dropout(0.0)(x), x)
+    assert torch.equal(Dropout(0.001)(x), x)  # the nearest multiple of 1/256
     assert torch.isfinite(Dropout(0.999)(x)).all()
 
 

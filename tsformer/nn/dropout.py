@@ -23,6 +23,8 @@ class Dropout(nn.Dropout):
         if x.device.type != "cpu":
             return F.dropout(x, self.p)
         kept = max(round(256 * (1 - self.p)), 1)
+        if kept == 256:  # no byte
+            return x
         draws = torch.randint(-(2**63), 2**63 - 1, (-(-x.numel() // 8),), dtype=torch.int64)
-        mask = (draws.view(torch.uint8)[: x.numel()] < kept).view(x.shape)
+        mask = draws.view(torch.uint8)[: x.numel()].lt_(kept).view(x.shape)  # in place: bytes of 1 and 0
         return x * mask.to(x.dtype).mul_(256 / kept)
