@@ -64,10 +64,14 @@ def train_direct(overrides: Sequence[str], seed: int) -> Result:
 
 
 def validate(overrides: Sequence[str], seed: int) -> Result:
-    """Train on a public benchmark without reading its test; ``{"validation", "best_epoch", "epochs", "seconds"}``."""
+    """Train on a public benchmark without reading its test; ``{"validation", "best_epoch", "epochs", "seconds"}``.
+
+    ``best_epoch`` 0: the start was better than every epoch, of which ``validation`` is the best.
+    """
     model, _, seconds = _train([*overrides, "training.blend=false"], seed)
     errors = model.history_["val_loss"]
-    best = {"validation": float(errors.min()), "best_epoch": int(errors.argmin()) + 1, "epochs": len(errors)}
+    best_epoch = int(errors.argmin()) + 1 if model.best_step_ else 0
+    best = {"validation": float(errors.min()), "best_epoch": best_epoch, "epochs": len(errors)}
     return {**best, "seconds": seconds}
 
 
