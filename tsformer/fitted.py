@@ -336,8 +336,9 @@ class FittedModel:
 
     def _network_on(self, device: torch.device | str) -> ForecastTransformer:
         """Return the network, moved where it is not there yet: asking each weight costs a tenth of a small forecast."""
-        if self.network.device.type != torch.device(device).type:  # "cuda" is no "cuda:0"
-            self.network.to(device)
+        here, there = self.network.device, torch.device(device)
+        if here.type != there.type or there.index not in (None, here.index):  # "cuda" is any of them
+            self.network.to(there)
         return self.network
 
     def _windows(self, panel: Panel, series: np.ndarray, cutoffs: np.ndarray, horizon: int) -> Windows:

@@ -27,6 +27,6 @@ class Dropout(nn.Dropout):
             return x
         draws = torch.randint(-(2**63), 2**63 - 1, (-(-x.numel() // 8),), dtype=torch.int64)
         bytes_ = draws.view(torch.uint8)[: x.numel()].view(x.shape)
-        # In place is a fifth faster; torch's compiler writes C++ for it that is none.
+        # In place is a fifth faster, but what torch.compile writes for it is refused by C++ compilers.
         mask = bytes_ < kept if torch.compiler.is_compiling() else bytes_.lt_(kept)
         return x * mask.to(x.dtype).mul_(256 / kept)
