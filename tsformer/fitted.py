@@ -48,12 +48,6 @@ def paths_limit(config: ModelConfig, n_channels: int, horizon: int, n_paths: int
     return max(1, min(batch_limit(config, n_channels), BATCH_BYTES // (bytes_decoded + bytes_of_paths)))
 
 
-def device_of(accelerator: str) -> torch.device:
-    """Return where forecasts are made."""
-    wants_cuda = accelerator in ("auto", "gpu", "cuda")
-    return torch.device("cuda" if wants_cuda and torch.cuda.is_available() else "cpu")
-
-
 def can_sample(network: ForecastTransformer, training_mode: str | None) -> bool:
     """Whether paths can be drawn: a distribution; quantiles too where they are conditional on the true past."""
     if isinstance(network.head, QuantileHead):

@@ -28,8 +28,8 @@ from tsformer.data.windows import (
 )
 from tsformer.evaluation.arrays import rows_at
 from tsformer.experts import Experts
-from tsformer.fitted import FittedModel, batch_limit, can_sample, device_of
-from tsformer.nn.model import ForecastTransformer
+from tsformer.fitted import FittedModel, batch_limit, can_sample
+from tsformer.nn.model import ForecastTransformer, device_of
 from tsformer.nn.sampling import fit_copula
 from tsformer.plan import Plan, make_plan, seed_of
 from tsformer.smearing import past_errors

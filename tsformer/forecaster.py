@@ -19,10 +19,11 @@ from tsformer.data.frames import Restore, as_it_is, to_pandas
 from tsformer.data.future import future_frame, given_values, with_future
 from tsformer.data.panel import Panel, check_support, static_frame, to_frame, to_panel, to_path_frame
 from tsformer.evaluation.scoring import scaled_mae
-from tsformer.fitted import FittedModel, can_sample, device_of
+from tsformer.fitted import FittedModel, can_sample
 from tsformer.fitting import fit_model
 from tsformer.intervals import check_names, interval_columns
 from tsformer.nn.heads import QuantileHead
+from tsformer.nn.model import device_of
 from tsformer.persistence import read_fitted, write_fitted
 from tsformer.plan import seed_of, training_config
 
@@ -105,8 +106,8 @@ class TransformerForecaster(BaseEstimator):
         intervals, those of ``loss="quantile"`` are corrected.
     blend
         Forecast by a convex combination of the network, linear maps and the last season: closed forms from the training
-        rows, weights (``blend_``) from the validation rows. False, or no such rows: the network
-        alone; so are distributions, and quantiles that `sample` can draw from.
+        rows, weights (``blend_``) from the validation rows. False, or no such rows: the network alone; so are
+        distributions, and quantiles that `sample` can draw from.
     batch_size, max_steps_per_epoch, max_epochs, max_steps, max_time, patience
         Extent of the training; ``max_time`` in seconds. ``max_steps`` takes the place of ``max_epochs``.
     optimizer, learning_rate, weight_decay, schedule, warmup, gradient_clip_val, accumulate_grad_batches
@@ -139,8 +140,8 @@ class TransformerForecaster(BaseEstimator):
         How much of the forecast is ``"network"``, ``"linear"`` and ``"seasonal"``, of sum 1; without a blend
         ``"network"`` alone.
     history_ : DataFrame
-        Losses, one row an epoch, in units of each series' training deviation; under
-        ``scaling="asinh"`` in scaled units, and of a distribution the mean negative log-likelihood in these.
+        Losses, one row an epoch, in units of each series' training deviation; under ``scaling="asinh"`` in scaled
+        units, and of a distribution the mean negative log-likelihood in these.
     best_step_ : int
         Optimiser steps that led to the weights in use; 0: those of the start were the best on the validation rows.
 

@@ -230,6 +230,12 @@ class ForecastTransformer(nn.Module):
         return tokens[:, :n], tokens[:, n:]
 
 
+def device_of(accelerator: str) -> torch.device:
+    """Return where forecasts are made."""
+    wants_cuda = accelerator in ("auto", "gpu", "cuda")
+    return torch.device("cuda" if wants_cuda and torch.cuda.is_available() else "cpu")
+
+
 def _key_mask(observed: torch.Tensor) -> torch.Tensor | None:
     """Tokens that hold something, (R, N); the last always counts, so that no row of attention is empty.
 

@@ -17,7 +17,7 @@ from lightning.pytorch.utilities.exceptions import MisconfigurationException
 from torch.utils.data import DataLoader
 
 from tsformer.config import TrainingConfig
-from tsformer.nn.model import ForecastTransformer
+from tsformer.nn.model import ForecastTransformer, device_of
 from tsformer.training.callbacks import BestWeights, Progress, StopAt, wants_bar
 from tsformer.training.compiling import compiler
 from tsformer.training.lightning_module import ForecastModule
@@ -67,7 +67,8 @@ def train(
     if wants_bar(verbose):
         ours.append(Progress())
     settings: dict[str, Any] = dict(
-        accelerator=_accelerator(config.accelerator),
+        # Lightning's "auto" takes a Mac's MPS, too, which has no float64.
+        accelerator=device_of("auto").type if config.accelerator == "auto" else config.accelerator,
         devices=config.devices,
         precision=config.precision,
         max_epochs=-1 if config.max_steps else config.max_epochs,
@@ -97,11 +98,6 @@ def train(
     model.to("cpu")
     model.eval()
     return Training(module.history, trainer.global_step if best.step is None else best.step)
-
-
-def _accelerator(name: str) -> str:
-    """Return where to train: by ``"auto"`` where forecasts are made, for a Mac's MPS has no float64."""
-    return name if name != "auto" else "cuda" if torch.cuda.is_available() else "cpu"
 
 
 @contextmanager
