@@ -258,7 +258,8 @@ def test_save_and_load_bit_for_bit(small, make_panel, tmp_path, loss):
     forecaster = small(loss=loss, timestamp_encoding="calendar", target_cols="y").fit(frame)
     path = forecaster.save(tmp_path / "model")
     assert [p.name for p in tmp_path.iterdir()] == ["model.safetensors"]
-    again = tsformer.load(path)
+    again = tsformer.load(tmp_path / "model")  # the name that was saved under
+    pd.testing.assert_frame_equal(tsformer.load(path).predict(), again.predict(), check_exact=True)
     pd.testing.assert_frame_equal(again.predict(horizon=20), forecaster.predict(horizon=20), check_exact=True)
     pd.testing.assert_frame_equal(again.predict(frame), forecaster.predict(frame), check_exact=True)
     pd.testing.assert_frame_equal(again.history_, forecaster.history_)
@@ -305,6 +306,9 @@ def test_files_that_are_no_model(tmp_path, small, make_panel):
         tsformer.load(tmp_path / "early.safetensors")
     with pytest.raises(ValueError, match="folder .* does not exist"):
         small().fit(make_panel({"a": 5.0})).save(tmp_path / "no" / "model")
+    for work in (tsformer.load, small().fit(make_panel({"a": 5.0})).save):
+        with pytest.raises(ValueError, match=r"path must be the name of a \.safetensors file, got '\.'"):
+            work(".")
 
 
 def test_parameters_that_are_no_json_are_saved_as_what_they_meant(small, make_panel, tmp_path):

@@ -717,7 +717,7 @@ def load(path: str | os.PathLike[str]) -> TransformerForecaster:
     Parameters
     ----------
     path
-        The ``.safetensors`` file. It holds tensors and JSON: nothing in it is executed.
+        The ``.safetensors`` file, with or without that ending. It holds tensors and JSON: nothing in it is executed.
 
     Returns
     -------

@@ -119,9 +119,7 @@ def write_model(path: str | os.PathLike[str], tensors: dict[str, torch.Tensor], 
     ValueError
         When the folder does not exist, or something in ``metadata`` is no JSON.
     """
-    path = _as_path(path)
-    if path.suffix != ".safetensors":
-        path = path.with_name(path.name + ".safetensors")
+    path = _with_suffix(_as_path(path))
     if path.is_dir():
         raise ValueError(f"cannot save to {path}: it is a folder")
     if not path.parent.is_dir():
@@ -151,6 +149,7 @@ def read_model(path: str | os.PathLike[str]) -> tuple[dict[str, torch.Tensor], d
         When there is no such file, or it is no model of this library.
     """
     path = _as_path(path)
+    path = path if path.is_file() else _with_suffix(path)
     if not path.is_file():
         raise ValueError(f"there is no model at {path.absolute()}")
     try:
@@ -175,6 +174,13 @@ def _as_path(path: object) -> Path:
     if not isinstance(path, (str, os.PathLike)):
         raise TypeError(f"path must be the name of a .safetensors file, got {path!r} of type {type(path).__name__}")
     return Path(path)
+
+
+def _with_suffix(path: Path) -> Path:
+    """Return the path with the ending of a model file."""
+    if not path.name:
+        raise ValueError(f"path must be the name of a .safetensors file, got {str(path)!r}")
+    return path if path.suffix == ".safetensors" else path.with_name(path.name + ".safetensors")
 
 
 def _arrays_of(part: str, tensors: dict[str, torch.Tensor]) -> dict[str, np.ndarray]:
