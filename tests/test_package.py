@@ -22,7 +22,8 @@ READING_ORDER = """
     data.time_features data.transforms data.windows data.loaders data.datasets
     nn.scaling nn.positions nn.embedding nn.covariates nn.attention nn.dropout nn.encoder nn.decoder
     nn.distributions nn.heads nn.linear_path nn.model nn.decoding nn.sampling
-    training.optim training.compiling training.lightning_module training.callbacks training.trainer
+    training.optim training.augmentation training.compiling training.lightning_module training.callbacks
+    training.trainer
     evaluation.arrays seasonality blend blend_fit smearing fitted persistence plan fitting evaluation.scoring forecaster
     evaluation.linear evaluation.baselines evaluation.naive2 evaluation.rolling evaluation.backtest
     evaluation.backtest_metrics evaluation.benchmarks

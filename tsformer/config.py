@@ -202,6 +202,9 @@ class TrainingConfig:
     rollout_length
         Steps decoded in one training window; None: ``prediction_length``, at most 8 patches or 96 steps,
         whichever is more. Independent of the horizon asked for later.
+    mixup
+        Mix training windows with others of their batch, context and target together: the concentration of the beta
+        distribution that the shares are drawn from; 0: as they are. For losses of a point, without covariates.
     loss
         A name, or a callable ``loss(forecast, target) -> Tensor`` of the same shape, element by element. The name of
         a distribution: its negative log-likelihood.
@@ -229,6 +232,7 @@ class TrainingConfig:
     teacher_forcing_share: float = 0.5
     detach_rollout: bool = True
     rollout_length: int | None = None
+    mixup: float = 0.0
     loss: Loss | Callable[..., Any] = "mae"
     quantiles: tuple[float, ...] = DEFAULT_QUANTILES
     validation_size: float | int = 0.1
@@ -262,6 +266,7 @@ class TrainingConfig:
         check_integer("num_workers", self.num_workers, minimum=0)
         check_number("teacher_forcing_ratio", self.teacher_forcing_ratio, minimum=0.0, maximum=1.0)
         check_number("teacher_forcing_share", self.teacher_forcing_share, minimum=0.0, maximum=1.0)
+        check_number("mixup", self.mixup, minimum=0.0)
         check_bool("detach_rollout", self.detach_rollout)
         check_bool("calibrate", self.calibrate)
         check_bool("blend", self.blend)
@@ -289,6 +294,12 @@ class TrainingConfig:
         check_choices(self)
         levels = check_quantiles("quantiles", self.quantiles)
         object.__setattr__(self, "quantiles", levels)
+        if self.mixup and (self.loss in DISTRIBUTIONS or self.loss == "quantile"):
+            raise ValueError(
+                f"mixup={self.mixup:g} is for losses of a point: a mean of two windows has less noise than each, and "
+                f"loss={self.loss!r} would learn intervals that are too narrow. Set mixup=0, or take loss='mae', "
+                f"'mse' or 'huber'"
+            )
         if self.patience is not None and not self.validation_size:
             raise ValueError(
                 f"patience={self.patience} stops training on the validation error, but validation_size=0 leaves "

@@ -93,6 +93,9 @@ class TransformerForecaster(BaseEstimator):
     training_mode, teacher_forcing_ratio, teacher_forcing_share, detach_rollout, rollout_length
         See `TrainingConfig`: whether the model learns on its own patches or on the true ones; ``training_mode=None``:
         the true ones for distributions, else its own (``training_mode_``).
+    mixup
+        Mix training windows with others of their batch, context and target together: 0.5, say; 0: as they are. See the
+        documentation of training.
     loss
         ``"mae"``, ``"mse"``, ``"huber"``, ``"quantile"`` or a callable ``loss(forecast, target)`` that returns one
         error for each element; or a distribution to learn by its likelihood, ``"normal"``, ``"student_t"``,
@@ -206,6 +209,7 @@ class TransformerForecaster(BaseEstimator):
         teacher_forcing_share: float = 0.5,
         detach_rollout: bool = True,
         rollout_length: int | None = None,
+        mixup: float = 0.0,
         loss: str | Callable[..., Any] = "mae",
         quantiles: Sequence[float] = DEFAULT_QUANTILES,
         validation_size: float | int = 0.1,
@@ -268,6 +272,7 @@ class TransformerForecaster(BaseEstimator):
         self.teacher_forcing_share = teacher_forcing_share
         self.detach_rollout = detach_rollout
         self.rollout_length = rollout_length
+        self.mixup = mixup
         self.loss = loss
         self.quantiles = quantiles
         self.validation_size = validation_size

@@ -47,6 +47,13 @@ def make_plan(panel: Panel, params: Mapping[str, Any]) -> Plan:
     check_trainable(panel)
     check_support(panel, training.loss)
     schema, prediction_length = panel.schema, params["prediction_length"]
+    covariates = [str(covariate.name) for covariate in schema.covariates]
+    if training.mixup and (covariates or params["timestamp_encoding"] == "calendar"):
+        cause = f"covariates ({', '.join(covariates)})" if covariates else "timestamp_encoding='calendar'"
+        raise ValueError(
+            f"mixup={training.mixup:g} changes the targets of windows, and {cause} would no longer fit: "
+            f"set mixup=0, or do without them"
+        )
     lengths = resolve_lengths(
         prediction_length=prediction_length,
         context_length=params["context_length"],

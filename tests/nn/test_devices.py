@@ -12,11 +12,13 @@ from tsformer.config import ModelConfig
 from tsformer.nn.decoding import forecast, training_outputs
 from tsformer.nn.model import ForecastTransformer
 from tsformer.nn.sampling import sample
+from tsformer.training.augmentation import mixed
 from tsformer.training.lightning_module import batch_loss, step_errors
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
-def test_nothing_leaves_the_device_or_waits_for_it():
+def test_nothing_leaves_the_device_or_waits_for_it(monkeypatch):
+    monkeypatch.setattr(torch, "_sample_dirichlet", torch.clone)  # the draw of mixup's shares, which has no fake
     b, length, horizon, c = 2, 10, 8, 2
     sizes = dict(context_length=12, patch_length=4, season_length=4, max_decoder_length=8, d_model=8, nhead=2)
     layers = dict(num_encoder_layers=1, num_decoder_layers=1, dim_feedforward=8, quantiles=(0.1, 0.5, 0.9))
@@ -31,7 +33,7 @@ def test_nothing_leaves_the_device_or_waits_for_it():
             calendar = torch.zeros(b, length + horizon, 1, dtype=torch.int64)
             covariates = torch.zeros(b, length + horizon, 2), torch.zeros(b, length, 1), torch.zeros(b, 1)
         batch = Batch(context, masks[0], target, masks[1], mean, mean, calendar, *covariates)
-        batch_loss(network, batch, 0.5, True).backward()
+        batch_loss(network, mixed(batch, 0.5, by_channel=True), 0.5, True).backward()
         assert {p.grad.device.type for p in network.parameters() if p.grad is not None} == {"meta"}
         network.eval()
         assert forecast(network, batch, horizon, target).device.type == "meta"

@@ -99,6 +99,7 @@ def test_mixed_training_begins_with_the_truth_and_goes_on_with_its_ratio():
         dict(training_mode="mixed"),
         dict(detach_rollout=False),
         dict(rollout_length=30),
+        dict(mixup=0.5),
         dict(loss="huber"),
         dict(loss=lambda forecast, target: (forecast - target).abs() ** 1.5),
     ],

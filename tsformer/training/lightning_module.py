@@ -15,6 +15,7 @@ from tsformer.config import TrainingConfig
 from tsformer.losses import masked_mean, masked_sum
 from tsformer.nn.decoding import rollout, training_outputs
 from tsformer.nn.model import ForecastTransformer, Memory
+from tsformer.training.augmentation import mixed
 from tsformer.training.compiling import MAX_UNROLLED, compiled
 from tsformer.training.optim import build_optimizer, schedule_factor
 
@@ -59,6 +60,8 @@ class ForecastModule(L.LightningModule):
     def training_step(self, batch: Batch, batch_index: int) -> torch.Tensor:
         """Loss of one batch under the training mode of this step."""
         teacher_forcing = self.teacher_forcing()
+        if self.config.mixup:
+            batch = mixed(batch, self.config.mixup, by_channel=self.model.config.n_channels == 1)
         loss_of = self._compiled if self._compiled and self._is_worth_a_graph(batch, teacher_forcing) else batch_loss
         self.step_is_compiled = loss_of is not batch_loss
         loss = loss_of(self.model, batch, teacher_forcing, self.config.detach_rollout)
