@@ -43,7 +43,7 @@ class Row:
         ``setting()``: what the result depends on beside them. Asked for only where there is a file to compare with.
 
     A row is finished when its file says the same arguments and setting. An option that its file does not know came
-    later, and is taken to be off.
+    later: it must be off.
     """
 
     name: str
@@ -72,7 +72,8 @@ def finished(rows: Sequence[Row], folder: Path) -> dict[str, Result]:
 def _agree(old: Any, new: Any) -> bool:
     """Return whether everything that the old says is so in the new."""
     if isinstance(old, dict) and isinstance(new, dict):
-        return all(key in new and _agree(value, new[key]) for key, value in old.items())
+        is_same = all(key in new and _agree(value, new[key]) for key, value in old.items())
+        return is_same and not any(new[key] for key in new.keys() - old.keys())
     return old == new
 
 

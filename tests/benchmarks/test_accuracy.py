@@ -46,6 +46,7 @@ def test_a_row_of_another_setting_is_not_finished(tmp_path):
     assert finished([row(1, width=16)], tmp_path) == {}
     assert finished([row(1)], tmp_path) == {}  # an option that is gone
     assert finished([row(1, width=8, new=None)], tmp_path)  # one that came later
+    assert finished([row(1, width=8, new=0.5)], tmp_path) == {}  # and is on
 
 
 def test_one_failure_does_not_end_the_others(tmp_path, capsys):
@@ -118,14 +119,20 @@ def test_direct_decoding_is_the_same_layers_without_what_was_decoded():
 
 def test_a_search_marks_the_best_of_each_data_set(tmp_path):
     rows = search.all_rows(search.arguments("", tmp_path, tmp_path, ["--seeds", "3", "4"]))
-    assert len(rows) == sum(map(len, search.CANDIDATES.values())) and all(row.arguments["seed"] == 3 for row in rows)
-    result = {"best_epoch": 2, "epochs": 5, "seconds": 9.0}
-    first, second = ({**result, "validation": error} for error in (0.5, 0.25))
-    text = search.render({rows[0].name: first, rows[1].name: second})
-    assert (
-        "| ETTh1 | linear_path=false, context_length=512 | 0.5000 | 2 of 5 | 9 |" in text and "| **0.2500** |" in text
-    )
-    assert "| ILI | linear_path=true | – | – | – |" in text
+    assert len(rows) == 2 * sum(map(len, search.CANDIDATES.values()))
+
+    def result(error, epoch=2):
+        scores = {"96": {"mse": 1.0, "mae": error}, "192": {"mse": 2.0, "mae": error + 0.1}}
+        return {"validation": scores, "best_epoch": epoch, "epochs": 5, "seconds": 9.0}
+
+    first, second, third, fourth = (rows[2 * i].name for i in range(4))
+    again = {rows[2 * i + 1].name: result(error, epoch) for i, error, epoch in ((0, 0.7, 1), (1, 0.6, 3), (3, 0.1, 0))}
+    one_seed = {first: result(0.5), second: result(0.5), third: result(0.3), fourth: result(0.3, 4)}
+    text = search.render(one_seed | again)
+    assert "| ETTh1 | linear_path=false, context_length=512 | 1.5000 / 0.6500 | 2 | 2 of 5, 1 of 5 | 9 |" in text
+    assert "| **1.5000 / 0.6000** | 2 | 2 of 5, 3 of 5 |" in text  # the others: one seed, or a start
+    assert text.count("**") == 2
+    assert "| ILI | linear_path=true | – | – | – | – |" in text
 
 
 def test_crps_by_hand():
