@@ -117,6 +117,7 @@ def test_only_declared_forecasters_are_cut_from_the_longest():
 
     class Recorder(RepeatLast):
         def forecast_windows(self, panel, series, cutoffs, horizon):
+            assert len(cutoffs)
             asked.append(horizon)
             return super().forecast_windows(panel, series, cutoffs, horizon)
 
@@ -127,6 +128,9 @@ def test_only_declared_forecasters_are_cut_from_the_longest():
     model.prefix_consistent = False
     window_errors({"m": model}, panel, 320, (6, 30), progress=False)
     assert asked == [30, 6, 30]
+    asked.clear()  # 75 windows, of which the first 51 have 30 steps
+    window_errors({"m": model}, panel, 320, (6, 30), progress=False, batch_size=17)
+    assert asked == [6, 30, 6, 30, 6, 30, 6, 6]
 
 
 def test_metrics_can_be_recomputed_from_the_forecasts():

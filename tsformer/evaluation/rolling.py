@@ -79,24 +79,25 @@ def window_errors(
             window = series[i : i + batch_size], cutoffs[i : i + batch_size]
             truth = rows_at(panel, *window, longest)
             forecasts: dict[int, dict[str, np.ndarray]] = {h: {} for h in horizons}
-            fits = {h: window[1] + h <= panel.lengths[window[0]] for h in horizons}
+            all_fits = {h: window[1] + h <= panel.lengths[window[0]] for h in horizons}
+            fits = {h: fit for h, fit in all_fits.items() if fit.any()}
             for name, forecaster in forecasters.items():
                 rollout = None
                 if getattr(forecaster, "prefix_consistent", False):
                     rollout = forecaster.forecast_windows(panel, *window, longest)
-                for h in horizons:
-                    chosen = window[0][fits[h]], window[1][fits[h]]
+                for h, fit in fits.items():
+                    chosen = window[0][fit], window[1][fit]
                     if rollout is not None:
-                        forecast = rollout[fits[h], :h]
+                        forecast = rollout[fit, :h]
                     else:
                         forecast = forecaster.forecast_windows(panel, *chosen, h)
-                    errors[name][h].add(chosen[0], truth[fits[h], :h], forecast)
+                    errors[name][h].add(chosen[0], truth[fit, :h], forecast)
                     if on_forecasts is not None:
                         forecasts[h][name] = forecast
             if on_forecasts is not None:
-                for h in horizons:
-                    chosen = window[0][fits[h]], window[1][fits[h]]
-                    frame = forecast_frame(panel, *chosen, truth[fits[h], :h], forecasts[h])
+                for h, fit in fits.items():
+                    chosen = window[0][fit], window[1][fit]
+                    frame = forecast_frame(panel, *chosen, truth[fit, :h], forecasts[h])
                     on_forecasts(frame.assign(horizon=h) if len(horizons) > 1 else frame)
             bar.update(len(window[0]))
     return errors
