@@ -27,7 +27,7 @@ BEFORE = {
     "etth2": ["training.mixup=0"],
     "exchange": ["training.mixup=0", "model.dropout=0.2"],
     "illness": ["training.mixup=0", "training.patience=10"],
-    "m4_hourly": ["model.dropout=0.2", "model.target_transform=null"],
+    "m4_hourly": ["model.dropout=0.2", "model.target_transform=null", "model.season_length=null"],
     "m4_weekly": [],
 }
 # The first of each data set is what was there before the search.
@@ -47,6 +47,10 @@ CANDIDATES: dict[str, list[list[str]]] = {
         [PATH, "context_length=720", MIXUP, "model.patch_length=48"],
         [PATH, "context_length=720", MIXUP, "model.positional_encoding=none"],
         [PATH, "context_length=720", MIXUP, "model.dropout=0.4"],
+        [PATH, "context_length=720", MIXUP, "training.learning_rate=0.0003"],
+        [PATH, "context_length=720", MIXUP, "training.loss=huber"],
+        [PATH, "context_length=720", MIXUP, "model.scaling=standard"],
+        [PATH, "context_length=720", MIXUP, "model.scaling=last_value"],
     ],
     "exchange": [
         [NO_PATH, "model.scaling=last_season"],
@@ -75,6 +79,12 @@ CANDIDATES: dict[str, list[list[str]]] = {
         [PATH, *LONG, LOG],
         [PATH, *LONG, LOG, "model.dropout=0.1"],
         [PATH, *LONG, LOG, "model.dropout=0.0"],
+        [PATH, *LONG, LOG, "model.dropout=0.0", "training.learning_rate=0.002"],
+        [PATH, *LONG, LOG, "model.dropout=0.0", "training.learning_rate=0.003"],
+        [PATH, *LONG, LOG, "model.dropout=0.0", "model.d_model=128"],
+        [PATH, *LONG, LOG, "model.dropout=0.0", "model.season_length=168"],
+        [PATH, *LONG, LOG, "model.dropout=0.0", "training.learning_rate=0.002", "model.season_length=168"],
+        [PATH, *LONG, LOG, "model.dropout=0.0", "training.learning_rate=0.002", "context_length=504"],
         [PATH, *LONG, "model.target_transform=box_cox"],
     ],
     "m4_weekly": [[NO_PATH, *SHORT], [PATH, *SHORT], [PATH, *LONG], [PATH, *LONG, MIXUP], [PATH, *LONG, LOG]],
