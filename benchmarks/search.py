@@ -27,7 +27,7 @@ BEFORE = {
     "etth2": ["training.mixup=0"],
     "exchange": ["training.mixup=0", "model.dropout=0.2"],
     "illness": ["training.mixup=0", "training.patience=10"],
-    "m4_hourly": ["model.dropout=0.2", "model.target_transform=null", "model.season_length=null"],
+    "m4_hourly": ["model.dropout=0.2", "model.target_transform=null", "model.season_length=24"],
     "m4_weekly": [],
 }
 # The first of each data set is what was there before the search.
