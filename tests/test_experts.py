@@ -119,6 +119,22 @@ def test_rollouts_go_on_from_given_values():
     np.testing.assert_array_equal(season[0], [0, 5, 2, 0, 5, 2, 0])
 
 
+def test_given_values_of_a_bounded_rollout():
+    """Where the map runs away, its own values change nothing, and others nothing before them."""
+    context, weights = np.linspace(0.0, 1.0, L)[None] ** 2, np.zeros((L, P))
+    weights[-1], weights[-2] = 1 + 2 * np.arange(1, P + 1), -2 * np.arange(1, P + 1)  # twice the slope
+    free = linear_forecast(context, weights, 40)
+    assert free[0, -1] == pytest.approx(1 + (1 + 40 / L))  # where the bound is
+    for step in (0, 12, 39):
+        given = np.full((1, 40), np.nan)
+        given[0, step] = free[0, step]
+        np.testing.assert_allclose(linear_forecast(context, weights, 40, given), free, rtol=1e-12)
+        given[0, step] *= 3
+        moved = linear_forecast(context, weights, 40, given)
+        np.testing.assert_array_equal(moved[0, :step], free[0, :step])
+        assert (moved[0, step:] >= free[0, step:]).all()
+
+
 @pytest.mark.parametrize(("period", "expected"), [(1, [3, 3, 3, 3, 3]), (2, [2, 3, 2, 3, 2]), (4, [0, 1, 2, 3, 0])])
 def test_the_last_season_is_repeated(period, expected):
     np.testing.assert_array_equal(seasonal_forecast(np.array([[0.0, 1.0, 2.0, 3.0]]), period, 5)[0], expected)

@@ -165,25 +165,30 @@ def linear_forecast(
     -------
     np.ndarray
         (R, H). No further from the last value than the spread of the context, plus as much every L steps: enough for
-        any trend that the context has, too little for an unstable map to run away.
+        any trend that the context has, too little for an unstable map to run away; behind given values, as far as they
+        differ from what the map made of these steps more.
     """
     length, patch_length = weights.shape
     last = context[:, -1:]
-    n_patches = -(-horizon // patch_length)
-    path = np.empty((len(context), length + n_patches * patch_length))
+    n_ahead = -(-horizon // patch_length) * patch_length
+    path = np.empty((len(context), length + n_ahead))
     path[:, :length] = context - last
     spread = np.ptp(path[:, :length], axis=1, keepdims=True)
-    forced = np.full((len(context), n_patches * patch_length), np.nan) if given is not None else None
-    if forced is not None:
+    forced = None
+    if given is not None:
+        forced = np.full((len(context), n_ahead), np.nan)
         forced[:, :horizon] = given - last
-        spread = np.fmax(spread, np.fmax.reduce(np.abs(forced), axis=1, keepdims=True))
-    for begin in range(0, n_patches * patch_length, patch_length):
-        steps = np.arange(begin, begin + patch_length)
-        reach = spread * (1 + (steps + 1) / length)
-        patch = np.clip(path[:, begin : begin + length] @ weights, -reach, reach)
+        # From a given value on, further by what it differs from the path without it: its own changes nothing.
+        surprise = np.zeros((len(context), n_ahead))
+        surprise[:, :horizon] = np.nan_to_num(np.abs(given - linear_forecast(context, weights, horizon)))
+        spread = spread + np.maximum.accumulate(surprise, axis=1)
+    reach = spread * (1 + np.arange(1, n_ahead + 1) / length)
+    for begin in range(0, n_ahead, patch_length):
+        steps = slice(begin, begin + patch_length)
+        patch = np.clip(path[:, begin : begin + length] @ weights, -reach[:, steps], reach[:, steps])
         if forced is not None:
             patch = np.where(np.isnan(forced[:, steps]), patch, forced[:, steps])
-        path[:, length + steps] = patch
+        path[:, length + begin : length + begin + patch_length] = patch
     return last + path[:, length : length + horizon]
 
 
