@@ -262,6 +262,20 @@ def test_panel_unseen_id(trained, make_panel):
     )
 
 
+def test_a_window_of_an_unseen_id_knows_no_other(trained, make_panel):
+    """The scale of a new series is that of the window at hand, be there a hundred times smaller ones in the same call."""
+    forecaster = trained(loss="normal").fit(make_panel(LEVELS, n=100))
+    new = make_panel({"new": 1.0}, n=120)
+    new["y"] = np.where(np.arange(120) < 60, 1.0, 100.0)  # flat: no window has a scale of its own
+    new["ds"] += pd.Timedelta(days=100)  # after the training
+    alone, together = (tsformer.backtest(forecaster, new, windows=n, step=1, level=80) for n in (1, 80))
+    last = together[together.cutoff == together.cutoff.max()]
+    assert len(last) == len(alone) == 7
+    numbers = alone.select_dtypes("number").columns
+    np.testing.assert_allclose(last[numbers], alone[numbers], rtol=1e-6)
+    assert (alone[f"{NAME}-hi-80"] > alone[f"{NAME}-lo-80"]).all()
+
+
 def test_panel_categorical_ids(trained, make_panel):
     frame = make_panel({"z": 900.0, "a": 5.0, "b": -300.0}, n=90)
     frame["unique_id"] = pd.Categorical(frame["unique_id"], categories=["z", "a", "b", "never"])

@@ -345,13 +345,15 @@ class FittedModel:
                 f"(any horizon), or with a longer prediction_length"
             )
         seen = self.transform.apply(panel.with_levels_of(self.schema))
+        statistics, by_window = _of_windows(seen, series, cutoffs, self.ids, self.transformed or self.statistics)
         return Windows(
             seen,
             series,
             cutoffs,
             context_length=config.context_length,
             horizon=horizon if self.calendar_fields or config.known_sizes else 0,  # they alone look ahead
-            statistics=_of_series(seen, series, cutoffs, self.ids, self.transformed or self.statistics),
+            statistics=statistics,
+            by_window=by_window,
             calendar_fields=self.calendar_fields,
             scales=self.scales,
         )
@@ -359,13 +361,15 @@ class FittedModel:
     def window_scales(self, panel: Panel, series: np.ndarray, cutoffs: np.ndarray) -> np.ndarray:
         """Return the scale of windows as the network sees them, (B, 1, C) float64, target units."""
         config = self.network.config
+        statistics, by_window = _of_windows(panel, series, cutoffs, self.ids, self.statistics)
         windows = Windows(
             panel,
             series,
             cutoffs,
             context_length=config.context_length,
             horizon=0,
-            statistics=_of_series(panel, series, cutoffs, self.ids, self.statistics),
+            statistics=statistics,
+            by_window=by_window,
         )
         size = batch_limit(config, panel.n_channels)
         out = np.empty((len(series), 1, panel.n_channels))
@@ -422,28 +426,26 @@ def _with_given(values: np.ndarray, given: np.ndarray | None) -> np.ndarray:
     return values if given is None else np.where(np.isnan(given)[..., None], values, given[..., None])
 
 
-def _of_series(
+def _of_windows(
     panel: Panel, series: np.ndarray, cutoffs: np.ndarray, ids: np.ndarray, statistics: SeriesStatistics
-) -> SeriesStatistics:
-    """Return the statistics of the series of a panel, from those of ``ids``.
+) -> tuple[SeriesStatistics, bool]:
+    """Return the statistics of windows of a panel, from those of the series ``ids``, and whether they are by window.
 
-    An unseen series deviates by the share of its size that is usual in training. Its size is that of its last observed
-    value before all of its cut-offs.
+    A window of an unseen series deviates by the share of its size that is usual in training. Its size is that of its
+    last observed value, whatever other windows there are.
     """
     if np.array_equal(panel.ids, ids):  # as after a fit: no index has to be built
-        return statistics
-    place = pd.Index(ids).get_indexer(pd.Index(panel.ids))
+        return statistics, False
+    place = pd.Index(ids).get_indexer(pd.Index(panel.ids))[series]  # (B,)
     mean, deviation = statistics.mean[place], statistics.deviation[place]
     unseen = place < 0
     if unseen.any():
-        end = np.where(unseen, panel.lengths, 0)
-        np.minimum.at(end, series, cutoffs)
-        level = last_observed(panel.rows(0, end))[unseen]  # (U, C)
+        level = last_observed(panel, series[unseen], cutoffs[unseen])  # (U, C)
         size = np.hypot(statistics.mean, statistics.deviation)  # root mean square
         share = np.median(np.divide(statistics.deviation, size, out=np.zeros_like(size), where=size > 0), axis=0)
         mean[unseen] = statistics.mean.mean(0)
         deviation[unseen] = np.abs(np.where(np.isnan(level), mean[unseen], level)) * share
-    return SeriesStatistics(mean, deviation)
+    return SeriesStatistics(mean, deviation), True
 
 
 def _seeds(panel: Panel, series: np.ndarray, cutoffs: np.ndarray, seed: int) -> np.ndarray:

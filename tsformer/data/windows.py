@@ -115,12 +115,16 @@ def _channel_statistics(
     return mean, deviation
 
 
-def last_observed(panel: Panel) -> np.ndarray:
-    """Return the last observed value of each series and channel, (N, C); NaN where there is none."""
-    rows, channels = np.nonzero(~np.isnan(panel.values))
-    series = np.searchsorted(panel.indptr, rows, side="right") - 1
-    last = np.full((panel.n_series, panel.n_channels), np.nan)
-    last[series, channels] = panel.values[rows, channels]  # of several, numpy keeps the last
+def last_observed(panel: Panel, series: np.ndarray, cutoffs: np.ndarray) -> np.ndarray:
+    """Return the last observed value of each channel before cut-offs (B,) of series, (B, C); NaN where there is none."""
+    begin = panel.indptr[series]
+    last = np.full((len(series), panel.n_channels), np.nan)
+    for channel in range(panel.n_channels):
+        observed = np.flatnonzero(~np.isnan(panel.values[:, channel]))
+        place = np.searchsorted(observed, begin + cutoffs) - 1
+        is_there = place >= 0
+        is_there[is_there] = observed[place[is_there]] >= begin[is_there]
+        last[is_there, channel] = panel.values[observed[place[is_there]], channel]
     return last
 
 
@@ -229,8 +233,8 @@ class Windows:
         (W,) int64: how many consecutive cut-offs each entry stands for (`training_runs`); None: one each.
     context_length, horizon
         Steps before and from the cut-off on. Steps outside a series are masked.
-    statistics
-        Scale of each series.
+    statistics, by_window
+        Scale of each series; True: of each window, which needs ``counts=None``.
     calendar_fields
         Calendar fields of every step to add; none by default.
     scales
@@ -262,6 +266,7 @@ class Windows:
         context_length: int,
         horizon: int,
         statistics: SeriesStatistics,
+        by_window: bool = False,
         calendar_fields: tuple[str, ...] = (),
         scales: CovariateScales | None = None,
     ) -> None:
@@ -272,7 +277,7 @@ class Windows:
         self.ends = np.cumsum(counts)
         self.context_length, self.horizon = context_length, horizon
         self.calendar_fields = tuple(calendar_fields)
-        self.statistics, self.scales = statistics, scales
+        self.statistics, self.by_window, self.scales = statistics, by_window, scales
         if not self.ends.size or not self.ends[-1]:
             raise ValueError(
                 f"no window: the longest series has {panel.lengths.max(initial=0)} rows. Training needs two or more, "
@@ -314,7 +319,7 @@ class Windows:
         mask = inside[..., None] & ~values.isnan()
         values.masked_fill_(~mask, 0.0)
         context = self.context_length
-        chosen = torch.from_numpy(series)
+        scale_of = torch.from_numpy(index if self.by_window else series)
         context_mask, target_mask, weight = mask[:, :context], mask[:, context:], None
         if self._weight is not None:
             weight = self._weight[rows[:, context:]].float()  # (B, H, 1)
@@ -324,12 +329,12 @@ class Windows:
             context_mask=context_mask,
             target=values[:, context:],
             target_mask=target_mask,
-            series_mean=self._mean[chosen],
-            series_deviation=self._deviation[chosen],
+            series_mean=self._mean[scale_of],
+            series_deviation=self._deviation[scale_of],
             calendar=self._calendar(series, cutoffs) if self.calendar_fields else None,
             known=self._gather("known", rows, inside),
             observed=self._gather("observed", rows[:, :context], inside[:, :context]),
-            static=self._gather("static", chosen),
+            static=self._gather("static", torch.from_numpy(series)),
             weight=weight,
             is_context_complete=bool(context_mask.all()),
             is_target_complete=bool(target_mask.all()),
