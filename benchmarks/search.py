@@ -91,8 +91,8 @@ CANDIDATES: dict[str, list[list[str]]] = {
 }
 
 EXPLANATION = (
-    "The network alone, scored as on the test but on the validation rows: MSE / MAE, the mean of four horizons, or "
-    "OWA; means over the seeds there are. The choice is the lowest MAE or OWA of those with the most seeds that "
+    "The network alone, scored as on the test but on the validation rows, which have chosen its epoch, too: MSE / MAE, "
+    "the mean of four horizons, or OWA; means over the seeds there are. The choice is the lowest MAE or OWA of those with the most seeds that "
     "training made better than their start (best epoch 0), which is ridge regression where there is a linear path: "
     "the blend has that already."
 )

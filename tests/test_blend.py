@@ -214,9 +214,18 @@ def test_the_network_alone(small, wave, settings):
     assert model.blend_ == {"network": 1.0} and model._fitted.blend is None
 
 
-def test_closed_forms_that_nobody_wants_are_not_fitted(small, wave, monkeypatch):
+@pytest.mark.parametrize(
+    "settings",
+    [
+        dict(blend=False, linear_path=False),
+        dict(loss="normal", linear_path=False),
+        dict(loss="log_normal"),
+        dict(loss="quantile", training_mode="teacher_forcing", linear_path=False),
+    ],
+)
+def test_closed_forms_that_nobody_wants_are_not_fitted(small, wave, monkeypatch, settings):
     monkeypatch.setattr("tsformer.fitting.fit_experts", lambda *_, **__: pytest.fail("they were"))
-    assert small(blend=False, linear_path=False).fit(wave(200)).best_step_ in (0, 5)
+    assert small(**settings).fit(wave(200) + 10).best_step_ in (0, 5)
 
 
 def test_weights_of_errors_count(small):

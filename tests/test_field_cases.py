@@ -263,7 +263,7 @@ def test_panel_unseen_id(trained, make_panel):
 
 
 def test_a_window_of_an_unseen_id_knows_no_other(trained, make_panel):
-    """The scale of a new series is that of the window at hand, be there a hundred times smaller ones in the same call."""
+    """A new series has the scale of the window at hand, be there a hundred times smaller ones in the same call."""
     forecaster = trained(loss="normal").fit(make_panel(LEVELS, n=100))
     new = make_panel({"new": 1.0}, n=120)
     new["y"] = np.where(np.arange(120) < 60, 1.0, 100.0)  # flat: no window has a scale of its own

@@ -184,7 +184,8 @@ def begin(plan: Plan, data: Data, start: np.ndarray | None) -> Beginning:
     config, training = plan.model, plan.training
     network = ForecastTransformer(config, "mae" if config.quantiles else training.loss)
     experts = None
-    if data.validation is not None and (config.has_linear_path or training.blend):
+    is_blended = training.blend and not can_sample(network, training.training_mode)
+    if data.validation is not None and (config.has_linear_path or is_blended):
         experts = closed_forms(network, plan, data)
     if experts is not None and experts.rolled:
         start = np.mean(experts.rolled, axis=0)

@@ -116,7 +116,7 @@ def _channel_statistics(
 
 
 def last_observed(panel: Panel, series: np.ndarray, cutoffs: np.ndarray) -> np.ndarray:
-    """Return the last observed value of each channel before cut-offs (B,) of series, (B, C); NaN where there is none."""
+    """Return the last observed values before cut-offs (B,) of series, (B, C); NaN where there is none."""
     begin = panel.indptr[series]
     last = np.full((len(series), panel.n_channels), np.nan)
     for channel in range(panel.n_channels):
