@@ -78,10 +78,10 @@ def train_direct(overrides: Sequence[str], seed: int) -> Result:
 def validate(overrides: Sequence[str], seed: int) -> Result:
     """Train on a public benchmark without reading its test; ``{"validation", "best_epoch", "epochs", "seconds"}``.
 
-    ``validation`` is what the protocol says of the network alone with the validation rows as its test: scores as in
+    ``validation`` is what the protocol says of the model with the validation rows as its test: scores as in
     ``metrics.json``. ``best_epoch`` 0: the start was better than every epoch.
     """
-    model, split, seconds = _train([*overrides, "training.blend=false"], seed)
+    model, split, seconds = _train(overrides, seed)
     errors = model.history_["val_loss"]
     best_epoch = int(errors.argmin()) + 1 if model.best_step_ else 0
     return {
