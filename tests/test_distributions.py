@@ -330,3 +330,5 @@ def test_odd_arguments_of_sample(small, wave):
             forecaster.sample(n)
     with pytest.raises(ValueError, match="is not a finite number"):
         small(7, loss="log_normal").fit(wave(80)).sample(3, temperature=1e6)
+    with pytest.raises(ValueError, match="is not a finite number"):  # and no warning from numpy
+        forecaster.sample(30, temperature=1e300)

@@ -412,7 +412,8 @@ class FittedModel:
 
 def _check_numbers(values: np.ndarray, panel: Panel, series: np.ndarray) -> None:
     """Raise a ValueError that names the first series whose forecast (B, ...) is not a number, or infinite."""
-    is_wrong = ~np.isfinite(values.sum(axis=tuple(range(1, values.ndim))))  # (B,); NaN and inf do not add up to less
+    with np.errstate(over="ignore", invalid="ignore"):  # NaN and inf do not add up to less
+        is_wrong = ~np.isfinite(values.sum(axis=tuple(range(1, values.ndim))))  # (B,)
     if is_wrong.any():
         of_id = f" of id {panel.ids[series[is_wrong.argmax()]]!r}" if panel.schema.layout == "long" else ""
         raise ValueError(

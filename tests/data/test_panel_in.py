@@ -103,8 +103,10 @@ def test_frames_without_time_and_with_levels_are_refused():
         to_panel(long_frame(n=4).set_index(["unique_id", "ds"]))
     with pytest.raises(ValueError, match="2 times"):
         to_panel(pd.DataFrame(np.ones((3, 2)), columns=["a", "a"], index=days(3)))
-    with pytest.raises(ValueError, match="no numeric column"):
+    with pytest.raises(ValueError, match="no numeric column to forecast; the columns are 'a'. Booleans are one where"):
         to_panel(pd.DataFrame({"a": ["x", "y"]}, index=days(2)))
+    with pytest.raises(ValueError, match="no numeric column to forecast; it has no column"):
+        to_panel(pd.DataFrame())
 
 
 def test_empty_input_is_refused():

@@ -176,7 +176,9 @@ def _read_frame(
         _warn_of_spoilt_numbers(X, [name for name in names if name not in numbers])
         targets = tuple(to_label(name) for name in numbers)
         if not targets:
-            raise ValueError(f"no numeric column to forecast; {columns_of(X)}")
+            raise ValueError(
+                f"no numeric column to forecast; {columns_of(X)}. Booleans are one where target_cols names them"
+            )
     if has_time:
         _check_one_role_each({"time": [time_col], "target": targets})
     columns = [column_of(X, name, "target") for name in targets]
@@ -253,7 +255,7 @@ def _check_index_is_time(X: pd.DataFrame, time_col: str) -> None:
     if pd.api.types.infer_dtype(X.index) not in kinds:
         raise ValueError(
             f"no time: there is no column {time_col!r} and the index is of type {X.index.dtype}; "
-            f"{columns_of(X, time_col)}. Set time_col, or an index of dates"
+            f"{columns_of(X, time_col)}. Set time_col, or an index of dates or whole numbers"
         )
 
 
@@ -277,6 +279,8 @@ def columns_of(X: pd.DataFrame, wanted: Label = "") -> str:
     """Return the columns there are, with the nearest to a wanted name."""
     names = [str(name) for name in X.columns]
     near = difflib.get_close_matches(str(wanted), names, n=1)
+    if not names:
+        return "it has no column"
     shown = ", ".join(map(repr, names[:10])) + (f" and {len(names) - 10} more" if len(names) > 10 else "")
     return f"the columns are {shown}" + (f" (did you mean {near[0]!r}?)" if near else "")
 
