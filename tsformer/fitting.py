@@ -85,7 +85,12 @@ class Fit(NamedTuple):
     """(L, P) what the linear path began as."""
 
 
-def fit_model(panel: Panel, params: Mapping[str, Any], start: np.ndarray | None = None) -> Fit:
+def fit_model(
+    panel: Panel,
+    params: Mapping[str, Any],
+    start: np.ndarray | None = None,
+    transform: TargetTransform | None = None,
+) -> Fit:
     """Train a network on a panel.
 
     Parameters
@@ -96,6 +101,8 @@ def fit_model(panel: Panel, params: Mapping[str, Any], start: np.ndarray | None 
         The parameters of `TransformerForecaster`, by name.
     start
         (L, P) the linear map that the linear path starts from where no validation rows choose one.
+    transform
+        Of the targets; None: it is fitted on the training rows.
 
     Raises
     ------
@@ -105,7 +112,7 @@ def fit_model(panel: Panel, params: Mapping[str, Any], start: np.ndarray | None 
     from tsformer.training.trainer import seeded, train  # Lightning is loaded to train only
 
     plan = make_plan(panel, params)
-    data = prepare(panel, plan)
+    data = prepare(panel, plan, transform)
     if plan.training.calibrate:  # refused now, and cut again when it is used: it may be large
         calibration_windows(panel, data.train_end, plan)
     seed = seed_of(params["random_state"])
@@ -127,14 +134,14 @@ def fit_model(panel: Panel, params: Mapping[str, Any], start: np.ndarray | None 
     return Fit(model, plan, training, start)
 
 
-def prepare(panel: Panel, plan: Plan) -> Data:
+def prepare(panel: Panel, plan: Plan, transform: TargetTransform | None = None) -> Data:
     """Split the rows by time, bring them to the units of the network, and cut them into windows."""
     config, training, horizon = plan.model, plan.training, plan.rollout_length
     train_end = split_rows(panel.lengths, training.validation_size)
     check_weighted(panel, train_end)
     training_rows = panel.rows(0, train_end)
     statistics, scales = series_statistics(training_rows), covariate_scales(training_rows)
-    transform = TargetTransform.fit(config.target_transform, panel, train_end, statistics.mean)
+    transform = transform or TargetTransform.fit(config.target_transform, panel, train_end, statistics.mean)
     seen, transformed = transform.apply(panel), None  # from here on, data are in the units of the network
     if seen is not panel:
         training_rows = seen.rows(0, train_end)

@@ -18,6 +18,7 @@ from tsformer.config import DEFAULT_QUANTILES, DISTRIBUTIONS, check_integer, che
 from tsformer.data.frames import Restore, as_it_is, to_pandas
 from tsformer.data.future import future_frame, given_values, with_future
 from tsformer.data.panel import Panel, check_support, static_frame, to_frame, to_panel, to_path_frame
+from tsformer.data.transforms import TargetTransform
 from tsformer.evaluation.scoring import scaled_mae
 from tsformer.fitted import FittedModel, can_sample
 from tsformer.fitting import fit_model
@@ -336,12 +337,15 @@ class TransformerForecaster(BaseEstimator):
         read_as = ("freq", "id_col", "time_col", "target_cols", "weight_col", "known", "observed", "static")
         return to_panel(X, **{name: getattr(self, name) for name in read_as})
 
-    def fit_panel(self, panel: Panel, start: np.ndarray | None = None) -> TransformerForecaster:
+    def fit_panel(
+        self, panel: Panel, start: np.ndarray | None = None, transform: TargetTransform | None = None
+    ) -> TransformerForecaster:
         """Train on a panel; ``fit`` without the way in from a frame.
 
-        ``start`` (L, P) is the linear map that the linear path starts from where no validation rows choose one.
+        ``start`` (L, P) is the linear map that the linear path starts from where no validation rows choose one,
+        ``transform`` one that is fitted already.
         """
-        fit = fit_model(panel, vars(self), start)
+        fit = fit_model(panel, vars(self), start, transform)
         self._take(fit.model)
         self.rollout_length_, self.training_mode_ = fit.plan.rollout_length, fit.plan.training.training_mode
         self.history_, self.best_step_ = pd.DataFrame(fit.training.history), fit.training.best_step

@@ -19,6 +19,18 @@ def metrics_in(folder: str | Path) -> dict:
     return json.loads((Path(folder) / "metrics.json").read_text())
 
 
+@pytest.mark.parametrize("argv", [["evaluate", "run=MODEL"], ["evaluate", "seeds=[0,1]"], ["backtest"]])
+def test_the_folder_of_a_model_is_not_for_a_run_without_one(argv, fitted, csv, run):
+    before = {path.name: path.read_bytes() for path in fitted.iterdir()}
+    argv = [word.replace("MODEL", str(fitted)) for word in argv]
+    data = [] if "run=" in argv[-1] else [f"data.path={csv}", "prediction_length=7"]
+    status, _, err = run(*argv, *data, f"output_dir={fitted}")
+    assert status == 1 and "holds a trained model" in err
+    assert run("predict", f"run={fitted}", f"output_dir={fitted}")[0] == 0  # as it was: the same forecast
+    assert {path.name: path.read_bytes() for path in fitted.iterdir()}.keys() == before.keys()
+    assert (fitted / "model.safetensors").read_bytes() == before["model.safetensors"]
+
+
 def test_a_run_scores_as_when_it_was_fitted(fitted, run):
     status, out, err = run("evaluate", f"run={fitted}", "output_dir=tested", "save_forecasts=true")
     assert (status, err) == (0, "")

@@ -12,8 +12,9 @@ import pytest
 import yaml
 
 import tsformer
+from tsformer import TransformerForecaster
 from tsformer.cli.main import _one_line
-from tsformer.cli.runs import new_run
+from tsformer.cli.runs import clear, new_run
 from tsformer.evaluation.benchmarks import split_70_10_20
 
 MODELS = ["TransformerForecaster", "SeasonalNaive", "RidgeForecaster", "RepeatLast"]
@@ -253,10 +254,51 @@ def test_warnings_are_printed_without_code():
 
 
 def test_a_run_again_into_the_same_folder_leaves_nothing_old(fitted):
-    (fitted / "forecasts.parquet").touch()
-    (fitted / "mine.txt").touch()
+    for name in ("forecasts.parquet", "backtest.parquet", "metrics_by_series.csv", "backtest.png", "mine.txt"):
+        (fitted / name).touch()
     assert new_run(str(fitted), "fit") == fitted
+    clear(fitted)
     assert names_in(fitted) == ["mine.txt"]
+
+
+def test_a_command_that_is_refused_or_fails_costs_nothing(fitted, quick_fit, monkeypatch):
+    def contents():
+        return {path.name: path.read_bytes() for path in fitted.iterdir()}
+
+    before = contents()
+    status, _, err = quick_fit("model.nhead=3", f"output_dir={fitted}")
+    assert status == 1 and "nhead=3" in err and contents() == before
+    monkeypatch.setattr(TransformerForecaster, "fit_panel", lambda *_: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        quick_fit(f"output_dir={fitted}")
+    assert contents() == before
+
+
+def test_a_folder_that_cannot_be(quick_fit, csv):
+    for name in (csv, csv / "below"):
+        status, _, err = quick_fit(f"output_dir={name}")
+        assert status == 1 and f"cannot make the folder {name} (" in err and "output_dir=FOLDER" in err
+
+
+@pytest.mark.parametrize("season", ["0", "abc"])
+def test_a_season_that_is_none_is_refused_before_the_training(quick_fit, folder, season):
+    status, out, err = quick_fit(f"data.season_length={season}", "output_dir=out")
+    assert status == 1 and "data.season_length must be" in err and not out
+    assert not (folder / "out").exists()
+
+
+def test_a_refit_keeps_the_units_and_the_errors_of_the_first(run, folder, monkeypatch):
+    """Closed forms, past errors and network speak of the same transformed targets."""
+    made = []
+    monkeypatch.setattr(TransformerForecaster, "save", lambda self, path: made.append(self._fitted))
+    rows = np.random.default_rng(0).lognormal(3, 0.5, 200)
+    rows[160:] **= 2  # a Box-Cox of all rows is another one
+    pd.DataFrame({"ds": np.arange(200), "y": rows}).to_csv(folder / "my.csv", index=False)
+    settings = ["training.loss=mse", "model.target_transform=box_cox", "refit=true", "output_dir=out"]
+    assert run("fit", "data.path=my.csv", "prediction_length=5", "training=quick", *settings)[0] == 0
+    first, second = made
+    assert second.transform is first.transform and second.errors is first.errors and second.blend is first.blend
+    assert second.transformed.mean > first.transformed.mean
 
 
 def test_calibrated_intervals_outlive_the_refit(quick_fit):

@@ -12,7 +12,7 @@ import pandas as pd
 from tsformer.cli import report, runs
 from tsformer.cli.compose import Settings, to_yaml
 from tsformer.cli.experiment import OURS, build, interval_levels, model_and_config
-from tsformer.cli.split import Config, panel_of, read_data
+from tsformer.cli.split import Config, check_season, panel_of, read_data
 from tsformer.config import DISTRIBUTIONS, check_integer
 from tsformer.data.axis import show_stamp
 from tsformer.data.panel import Panel
@@ -23,7 +23,6 @@ from tsformer.evaluation.baselines import RepeatLast, RidgeForecaster, SeasonalN
 from tsformer.forecaster import TransformerForecaster, load
 from tsformer.metrics import as_json, mean_or_nan
 
-PARQUET, CSV, BY_SERIES, PICTURE = "backtest.parquet", "backtest.csv.gz", "metrics_by_series.csv", "backtest.png"
 # These have a unit and are not averaged over targets.
 IN_TARGET_UNITS = ("mae", "rmse")
 HEADINGS = {
@@ -41,6 +40,7 @@ def backtest(settings: Settings) -> None:
     config, forecaster = settings.config, None
     if config["seeds"] is not None:
         raise ValueError("seeds= is for evaluate: a backtest trains with seed=")
+    runs.check_holds_no_model(config["output_dir"])
     if config["run"] is not None:
         allowed = {"run", "output_dir", "prediction_length", "refit", "verbose", "backtest.windows", "backtest.step"}
         report.refuse_others(settings, allowed, "backtest run=...")
@@ -62,8 +62,6 @@ def backtest(settings: Settings) -> None:
     ours = build(config, target_cols=targets) if forecaster is None else forecaster
     print(_describe(config, panel, windows, step, horizon))
     with runs.run_folder(config["output_dir"], settings.command) as folder:
-        for name in (PARQUET, CSV, BY_SERIES, PICTURE):  # of an earlier backtest
-            (folder / name).unlink(missing_ok=True)
         began = time.perf_counter()
         result = run_backtest(
             {OURS: ours} | _baselines(config, targets, horizon),
@@ -78,6 +76,7 @@ def backtest(settings: Settings) -> None:
         seconds = round(time.perf_counter() - began, 3)
         season = config["data"]["season_length"]
         metrics = backtest_metrics(result, frame, season_length=season, freq=config["freq"], target_cols=targets)
+        runs.clear(folder)
         _write(folder, config, result, metrics, str(targets[0]), seconds)
         print(f"{result['cutoff'].nunique():,} cut-offs, {len(result):,} forecasts in {seconds:.1f} s\n")
         print(_table(metrics.overall, str(targets[0])))
@@ -92,6 +91,7 @@ def _lengths(config: Config) -> tuple[int, int]:
         )
     if config["backtest"]["step"] is not None:
         check_integer("backtest.step", config["backtest"]["step"], minimum=1)
+    check_season(config)
     horizon = check_integer("prediction_length", config["prediction_length"], minimum=1)
     return horizon, check_integer("backtest.windows", config["backtest"]["windows"], minimum=1)
 
@@ -138,18 +138,18 @@ def _write(
 
     runs.write(folder / runs.CONFIG, lambda path: path.write_text(to_yaml(config), encoding="utf-8"))
     if importlib.util.find_spec("pyarrow") is not None:
-        runs.write(folder / PARQUET, lambda path: result.to_parquet(path, index=False))
+        runs.write(folder / runs.BACKTESTS[0], lambda path: result.to_parquet(path, index=False))
     else:
-        runs.write(folder / CSV, lambda path: result.to_csv(path, index=False))
+        runs.write(folder / runs.BACKTESTS[1], lambda path: result.to_csv(path, index=False))
     content = {
         "backtest": _by_model(metrics.overall, target),
         "by_step": _by_model(metrics.by_step, target),
         "seconds": seconds,
     }
     runs.write_json(folder / runs.METRICS, content)
-    runs.write(folder / BY_SERIES, lambda path: metrics.by_series.to_csv(path, index=False))
+    runs.write(folder / runs.BY_SERIES, lambda path: metrics.by_series.to_csv(path, index=False))
     figure = plot_backtest(result, by_step=metrics.by_step)
-    runs.write(folder / PICTURE, lambda path: figure.savefig(path, dpi=120))
+    runs.write(folder / runs.BACKTEST_PICTURE, lambda path: figure.savefig(path, dpi=120))
 
 
 def _by_model(metrics: pd.DataFrame, target: str) -> dict[str, Any]:

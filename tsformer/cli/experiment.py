@@ -43,6 +43,7 @@ def fit(settings: Settings) -> None:
     print(report.describe_data(config["data"], split))
     with runs.run_folder(config["output_dir"], settings.command) as folder:
         forecaster, seconds = _train(config, split, config["seed"])
+        runs.clear(folder)
         _save(forecaster, config, folder)
         test = _test({OURS: forecaster} | _baselines(config, split), config, split, folder)
         runs.write_json(folder / runs.METRICS, {"test": test, "train_seconds": seconds})
@@ -70,6 +71,8 @@ def evaluate(settings: Settings) -> None:
         if not isinstance(seeds, list) or not seeds or len(set(map(str, seeds))) < len(seeds):
             raise ValueError(f"seeds is a list of different numbers, as seeds=[0,1,2], got {seeds!r}")
         seeds = [check_integer("seeds", seed, minimum=0) for seed in seeds]
+    if seeds is not None:
+        runs.check_holds_no_model(config["output_dir"])
     split = split_rows_of(config)
     print(report.describe_data(config["data"], split))
     with runs.run_folder(config["output_dir"], settings.command) as folder:
@@ -78,6 +81,7 @@ def evaluate(settings: Settings) -> None:
             forecaster, elapsed = _train(config, split, seed)
             forecasters[OURS if seeds is None else f"{OURS} seed {seed}"] = forecaster
             seconds.append(elapsed)
+        runs.clear(folder)
         if seeds is None:
             _save(forecaster, config, folder)
         scores = _test(forecasters | _baselines(config, split), config, split, folder)
@@ -98,6 +102,7 @@ def evaluate(settings: Settings) -> None:
 def _evaluate_run(settings: Settings) -> None:
     """Test the model of a run on the test rows of its data."""
     report.refuse_others(settings, {"run", "output_dir", "prediction_length", "verbose"}, "evaluate run=...")
+    runs.check_holds_no_model(settings.config["output_dir"])
     model, config = model_and_config(settings)
     if config["refit"]:
         raise ValueError(f"{model.parent} was trained again on all rows (refit=true): it has seen the test rows")
@@ -106,6 +111,7 @@ def _evaluate_run(settings: Settings) -> None:
     split = split_rows_of(config)
     print(report.describe_data(config["data"], split))
     with runs.run_folder(config["output_dir"], settings.command) as folder:
+        runs.clear(folder)
         test = _test({OURS: forecaster} | _baselines(config, split), config, split, folder)
         runs.write(folder / runs.CONFIG, lambda path: path.write_text(to_yaml(config), encoding="utf-8"))
         runs.write_json(folder / runs.METRICS, {"test": test})
@@ -152,10 +158,10 @@ def _train_on_everything(forecaster: TransformerForecaster, split: Split) -> Tra
     changes |= {name: getattr(forecaster, name + "_") for name in lengths}
     again = TransformerForecaster(**(forecaster.get_params(deep=False) | changes))
     print(f"Training again on all rows, {steps} step{'s' * (steps != 1)}")
-    again.fit_panel(split.panel, forecaster._start)
-    # No rows are left to measure errors on: those of the first model stand for those of the second.
+    # No rows are left to measure errors on: those of the first model stand for those of the second, in the same units.
     first = forecaster._fitted
-    again._take(replace(again._fitted, calibration=first.calibration, blend=first.blend))
+    again.fit_panel(split.panel, forecaster._start, first.transform)
+    again._take(replace(again._fitted, calibration=first.calibration, blend=first.blend, errors=first.errors))
     return again
 
 

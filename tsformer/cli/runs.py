@@ -16,22 +16,41 @@ import pandas as pd
 CONFIG, MODEL, METRICS = "config.yaml", "model.safetensors", "metrics.json"
 FORECAST, PICTURE = "forecast.csv", "forecast.png"
 FORECASTS = ("forecasts.parquet", "forecasts.csv.gz")
+BACKTESTS = ("backtest.parquet", "backtest.csv.gz")
+BY_SERIES, BACKTEST_PICTURE = "metrics_by_series.csv", "backtest.png"
+ALL = (CONFIG, MODEL, METRICS, FORECAST, PICTURE, *FORECASTS, *BACKTESTS, BY_SERIES, BACKTEST_PICTURE)
 
 
 @contextmanager
 def run_folder(output_dir: str | None, command: str) -> Iterator[Path]:
-    """Make the folder of a run; one in which nothing was written goes again when the run fails."""
+    """Make the folder of a run; one that is new and in which nothing was written goes again when the run fails."""
+    is_new = output_dir is None or not _folder(output_dir).exists()
     folder = new_run(output_dir, command)
     try:
         yield folder
     except BaseException:
-        if not any(folder.iterdir()):
+        if is_new and not any(folder.iterdir()):
             folder.rmdir()
         raise
 
 
+def check_holds_no_model(output_dir: str | None) -> None:
+    """Raise a ValueError when a run that has no model of its own would take the settings of one."""
+    if output_dir is not None and (_folder(output_dir) / MODEL).exists():
+        raise ValueError(
+            f"output_dir={output_dir} holds a trained model, whose {CONFIG} and {METRICS} would be lost: name another "
+            f"folder"
+        )
+
+
+def clear(folder: Path) -> None:
+    """Remove the files of an earlier run: to be called when there is something to write in their place."""
+    for name in ALL:
+        (folder / name).unlink(missing_ok=True)
+
+
 def new_run(output_dir: str | None, command: str) -> Path:
-    """Return the folder of a new run, made, with the files of an earlier one in it removed.
+    """Return the folder of a new run, made; what lies in it stays.
 
     Parameters
     ----------
@@ -39,15 +58,16 @@ def new_run(output_dir: str | None, command: str) -> Path:
         Folder; None: ``runs/COMMAND/DATE-TIME``. Relative to where the user stands.
     command
         Of the run.
+
+    Raises
+    ------
+    ValueError
+        When it cannot be made.
     """
     if output_dir is not None:
-        folder = Path(output_dir).expanduser().absolute()
-        folder.mkdir(parents=True, exist_ok=True)
-        for name in (CONFIG, MODEL, METRICS, FORECAST, PICTURE, *FORECASTS):
-            (folder / name).unlink(missing_ok=True)
-        return folder
+        return _made(_folder(output_dir))
     base = Path("runs").absolute() / command
-    base.mkdir(parents=True, exist_ok=True)
+    _made(base)
     name = f"{datetime.now():%Y-%m-%d_%H-%M-%S}"
     for number in range(1, 1000):  # more than one in the same second
         folder = base / (name if number == 1 else f"{name}-{number}")
@@ -57,6 +77,21 @@ def new_run(output_dir: str | None, command: str) -> Path:
             continue
         return folder
     raise OSError(f"cannot make a folder in {base}")
+
+
+def _folder(output_dir: str) -> Path:
+    """Return the folder that a setting names."""
+    return Path(output_dir).expanduser().absolute()
+
+
+def _made(folder: Path) -> Path:
+    """Make a folder, or say why that is not possible."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        why = "it is a file" if folder.exists() else error.strerror
+        raise ValueError(f"cannot make the folder {folder} ({why}): name another one, output_dir=FOLDER") from None
+    return folder
 
 
 def find_run(run: str) -> tuple[Path, Path | None]:

@@ -116,6 +116,7 @@ def split_rows_of(config: Config) -> Split:
         )
     check_integer("prediction_length", horizon, minimum=1)
     check_bool("data.save_forecasts", config["data"]["save_forecasts"])
+    check_season(config)
     frame = read_data(config)
     panel = panel_of(config, frame)
     if "mean" in panel.schema.targets:  # before the training, not after it
@@ -146,6 +147,12 @@ def split_rows_of(config: Config) -> Split:
             f"or lower prediction_length"
         )
     return Split(frame, panel, train_end, test_begin, share, protocol)
+
+
+def check_season(config: Config) -> None:
+    """Raise an error when the season of the control cannot be one."""
+    if config["data"]["season_length"] is not None:
+        check_integer("data.season_length", config["data"]["season_length"], minimum=1)
 
 
 def _protocol(data: Config) -> LongHorizonProtocol | M4Protocol | None:
