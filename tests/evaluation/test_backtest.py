@@ -8,7 +8,14 @@ import pytest
 from utilsforecast import losses
 from utilsforecast.evaluation import evaluate
 
-from tsformer import RepeatLast, RidgeForecaster, SeasonalNaive, backtest, backtest_metrics
+from tsformer import (
+    RepeatLast,
+    RidgeForecaster,
+    SeasonalNaive,
+    TransformerForecaster,
+    backtest,
+    backtest_metrics,
+)
 from tsformer.evaluation.backtest import rolling_origins
 
 DAYS = pd.date_range("2024-01-01", periods=120)
@@ -93,6 +100,42 @@ def test_too_short():
 def test_wrong_options(options, error, words):
     with pytest.raises(error, match=words):
         backtest(RepeatLast(4), panel(), **options)
+
+
+@pytest.mark.parametrize(
+    ("settings", "options", "words"),
+    [
+        ({}, {"level": [80]}, "need a model fitted with calibrate=True"),
+        ({"loss": "quantile"}, {"level": [99.9]}, "outside the trained ones"),
+        ({"loss": "normal"}, {"level": [180]}, "level is a coverage in percent"),
+        ({}, {"name": "y"}, "a forecaster cannot be named 'y': 'y' is another column of the result"),
+        ({}, {"name": "id"}, "cannot be named 'id'"),
+        ({}, {"name": "ds"}, "cannot be named 'ds'"),
+        ({}, {"name": "cutoff"}, "cannot be named 'cutoff'"),
+        ({"loss": "normal"}, {"level": [80], "more": "m-lo-80"}, "'m-lo-80' is another column of the result"),
+        ({"id_col": "cutoff"}, {}, "id column cannot be named 'cutoff', .* rename it, and set id_col"),
+        ({"id_col": "y", "target_cols": "v"}, {}, "id column cannot be named 'y'"),
+        ({"time_col": "cutoff"}, {}, "time column cannot be named 'cutoff', .* rename it, and set time_col"),
+        ({"time_col": "y", "target_cols": "v"}, {}, "time column cannot be named 'y'"),
+    ],
+)
+def test_what_is_refused_is_refused_before_the_training(small, monkeypatch, settings, options, words):
+    monkeypatch.setattr(TransformerForecaster, "fit_panel", lambda *_: pytest.fail("trained"))
+    named = {"unique_id": settings.get("id_col", "unique_id"), "ds": settings.get("time_col", "ds")}
+    data = panel().rename(columns={"y": settings.get("target_cols", "y")} | named)
+    models = {options.pop("name", "m"): small(4, **settings)}
+    if "more" in options:
+        models[options.pop("more")] = RepeatLast(4)
+    with pytest.raises(ValueError, match=words):
+        backtest(models, data, **options)
+
+
+def test_intervals_that_come_with_a_loaded_model(small, tmp_path):
+    """Its parameters say nothing of them after a refit on the command line; its own errors do."""
+    model = small(4, calibrate=True).fit(panel().head(100)).set_params(calibrate=False)
+    assert "TransformerForecaster-lo-80" in backtest(model, panel().head(120), windows=1, level=80)
+    with pytest.raises(ValueError, match="calibrate=True"):
+        backtest(model, panel().head(120), windows=1, level=80, refit=True)
 
 
 def test_missing_truth_stays_missing():

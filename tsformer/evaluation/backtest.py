@@ -6,7 +6,7 @@ Letters: B windows, N series, W windows of a series, H horizon steps, C channels
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,12 +15,13 @@ import pandas as pd
 from sklearn.base import clone
 from tqdm import tqdm
 
-from tsformer.config import check_integer
+from tsformer.config import DISTRIBUTIONS, check_integer, check_quantiles
 from tsformer.data.frames import to_pandas
-from tsformer.data.panel import Panel
+from tsformer.data.panel import Panel, Schema
 from tsformer.evaluation.arrays import rows_at
 from tsformer.evaluation.rolling import forecast_frame
 from tsformer.forecaster import TransformerForecaster
+from tsformer.intervals import check_levels, interval_columns
 
 # Windows forecast between two steps of the progress bar.
 CHUNK = 4096
@@ -106,6 +107,12 @@ def backtest(
     df, restore = to_pandas(df)
     panels = {name: model.read_panel(df) for name, model in forecasters.items()}
     panel = _same_rows(panels)
+    wanted = interval_columns(quantiles, level)
+    if (level is not None or quantiles is not None) and not any(map(_has_intervals, forecasters.values())):
+        raise ValueError(f"{', '.join(forecasters)}: point forecasts only, leave out level and quantiles")
+    for model in filter(_has_intervals, forecasters.values()):
+        _check_levels(model, wanted, may_reuse=refit is False)
+    _check_columns(panel.schema, forecasters, wanted)
     origins = rolling_origins(panel.lengths, windows, step, horizon)
 
     shape = len(origins.series), horizon, panel.n_channels
@@ -122,8 +129,6 @@ def backtest(
                     for suffix, values in forecasts.items():
                         columns.setdefault(f"{name}{suffix}", np.empty(shape))[part] = values
                     bar.update(len(part))
-    if (level is not None or quantiles is not None) and columns.keys() == forecasters.keys():
-        raise ValueError(f"{', '.join(forecasters)}: point forecasts only, leave out level and quantiles")
     return restore(_frame(panel, origins, horizon, columns), {"cutoff": panel.schema.time_col or "ds"})
 
 
@@ -221,6 +226,38 @@ def _common_horizon(forecasters: Mapping[str, Any], horizon: int | None) -> int:
     return check_integer("prediction_length", next(iter(lengths.values())), minimum=1)
 
 
+def _has_intervals(model: Any) -> bool:
+    """Return whether a forecaster may have more than point forecasts."""
+    return isinstance(model, TransformerForecaster)
+
+
+def _check_levels(model: TransformerForecaster, wanted: dict[str, float], *, may_reuse: bool) -> None:
+    """Refuse quantiles that a forecaster will not have, before it is fitted."""
+    if model.loss in DISTRIBUTIONS:
+        return
+    levels = check_quantiles("quantiles", model.quantiles) if model.loss == "quantile" else ()
+    has_errors = may_reuse and hasattr(model, "model_") and model._fitted.calibration is not None
+    check_levels(wanted, levels, is_calibrated=bool(model.calibrate) or has_errors)
+
+
+def _check_columns(schema: Schema, names: Iterable[str], wanted: Iterable[str]) -> None:
+    """Refuse columns of the data and forecasters whose names are those of other columns of the result."""
+    id_col, time_col = schema.id_col, schema.time_col or "ds"
+    own = ["cutoff", "target", "y"]
+    for role, name, others in (("id", id_col, [*own, "ds"]), ("time", time_col, [*own, "id"])):
+        if name in others:
+            raise ValueError(
+                f"the {role} column cannot be named {name!r}, which is another column of the result: rename it, and "
+                f"set {role}_col"
+            )
+    taken = {id_col, time_col, *own, "id", "ds"}
+    for name in names:
+        for column in (name, *(f"{name}{suffix}" for suffix in wanted)):
+            if column in taken:
+                raise ValueError(f"a forecaster cannot be named {name!r}: {column!r} is another column of the result")
+            taken.add(column)
+
+
 def _same_rows(panels: Mapping[str, Panel]) -> Panel:
     """Return the panel of the first forecaster, held to be that of all of them."""
     (first, panel), *others = panels.items()
@@ -290,8 +327,5 @@ def _frame(panel: Panel, origins: Origins, horizon: int, columns: Mapping[str, n
     if panel.n_channels == 1:
         del frame["target"]
     id_col, time_col = schema.id_col, schema.time_col or "ds"
-    taken = {id_col, time_col, "cutoff", "target", "y"} & columns.keys()
-    if taken:
-        raise ValueError(f"a forecaster cannot be named {min(taken)!r}, which is a column of the result")
     frame.insert(0, id_col, frame.pop("id"))
     return frame.rename(columns={"ds": time_col})
