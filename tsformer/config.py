@@ -39,6 +39,9 @@ DISTRIBUTIONS: tuple[str, ...] = get_args(Distribution)
 POSITIVE_DISTRIBUTIONS = ("log_normal", "negative_binomial")
 UNSHIFTED_SCALINGS = ("mean_abs", "none")
 
+# Short names of Lightning; it clips gradients in half precision only under the long ones.
+PRECISIONS = {"16": "16-mixed", "bf16": "bf16-mixed", "32": "32-true", "64": "64-true"}
+
 DEFAULT_QUANTILES = (0.025, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.975)
 
 
@@ -271,6 +274,7 @@ class TrainingConfig:
         check_bool("calibrate", self.calibrate)
         check_bool("blend", self.blend)
         check_bool("compile", self.compile)
+        object.__setattr__(self, "precision", PRECISIONS.get(str(self.precision), self.precision))
         if self.precision in ("16-true", "bf16-true"):
             raise ValueError(
                 f"precision={self.precision!r} would keep the weights in half precision, too: take "
@@ -287,7 +291,7 @@ class TrainingConfig:
         if self.gradient_clip_val is not None:
             check_number("gradient_clip_val", self.gradient_clip_val, above=0.0)
         if self.max_time is not None:
-            check_number("max_time", self.max_time, above=0.0)
+            check_number("max_time", self.max_time, above=0.0, below=1e9)
         if self.training_mode is None:
             is_distribution = isinstance(self.loss, str) and self.loss in DISTRIBUTIONS
             object.__setattr__(self, "training_mode", "teacher_forcing" if is_distribution else "free_running")

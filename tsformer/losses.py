@@ -70,12 +70,22 @@ def elementwise_loss(loss: str | Callable[..., Any]) -> ElementwiseLoss:
         return {"mae": mae, "mse": mse, "huber": huber}[loss]
 
     def checked(forecast: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
-        errors = loss(forecast, target)
+        try:
+            errors = loss(forecast, target)
+        except Exception as error:
+            raise ValueError(
+                f"the loss {loss!r} fails on a forecast and a target of shape {tuple(target.shape)}: {error}"
+            ) from error
         if not isinstance(errors, torch.Tensor) or errors.shape != target.shape:
             shape = tuple(errors.shape) if isinstance(errors, torch.Tensor) else type(errors).__name__
             raise ValueError(
                 f"the loss must return one error for each element, a tensor of shape {tuple(target.shape)}, "
                 f"got {shape}: leave out the mean (reduction='none')"
+            )
+        if forecast.requires_grad and not errors.requires_grad:
+            raise ValueError(
+                f"the loss {loss!r} has no gradient: it must be made of the forecast by functions of torch, without "
+                f"detach() or numpy"
             )
         return errors
 

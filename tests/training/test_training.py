@@ -269,8 +269,9 @@ def test_auto_leaves_out_devices_without_float64(monkeypatch):
     assert where == ["cpu"]
 
 
-def test_half_precision_trains():
-    forecaster = small(precision="bf16-mixed").fit(wave())
+@pytest.mark.parametrize("precision", ["bf16-mixed", "bf16"])
+def test_half_precision_trains(precision):
+    forecaster = small(precision=precision).fit(wave())
     assert weights(forecaster).dtype == torch.float32
     assert np.isfinite(forecaster.predict()).all(axis=None)
     with pytest.raises(ValueError, match="take 'bf16-mixed'"):
@@ -292,11 +293,39 @@ def test_lightning_gets_its_arguments_and_they_are_not_changed():
 
 
 @pytest.mark.parametrize(
-    "wrong", [dict(accelerator="banana"), dict(precision="8"), dict(devices="x"), dict(trainer_kwargs={"banana": 1})]
+    "wrong",
+    [
+        dict(accelerator="banana"),
+        dict(accelerator="tpu"),
+        dict(precision="8"),
+        dict(precision="transformer-engine"),
+        dict(devices="x"),
+        dict(trainer_kwargs={"banana": 1}),
+    ],
 )
 def test_what_lightning_refuses_is_said_before_training(wrong):
     with pytest.raises(ValueError, match="Lightning's Trainer refuses accelerator="):
         small(**wrong).fit(wave())
+
+
+@pytest.mark.parametrize(
+    ("loss", "words"),
+    [
+        (lambda forecast, target: (forecast - target).abs().detach(), "has no gradient"),
+        (lambda forecast, target: torch.from_numpy(np.abs(forecast.numpy() - target.numpy())), "fails on .*numpy"),
+        (lambda forecast, target, third: forecast, "fails on .*missing 1 required positional argument"),
+    ],
+)
+def test_losses_that_cannot_be_learned(loss, words):
+    with pytest.raises(ValueError, match=f"the loss .* {words}"):
+        small(loss=loss).fit(wave())
+
+
+def test_callbacks_and_times_that_are_none():
+    with pytest.raises(TypeError, match="callbacks are those of Lightning, got 3"):
+        small(callbacks=[3]).fit(wave())
+    with pytest.raises(ValueError, match="max_time must be below 1e"):
+        small(max_time=1e20).fit(wave())
 
 
 def test_progress_only_where_it_is_wanted(capsys):

@@ -56,6 +56,9 @@ def train(
     -------
     Training
     """
+    for callback in callbacks or ():
+        if not isinstance(callback, Callback):
+            raise TypeError(f"callbacks are those of Lightning, got {callback!r} of type {type(callback).__name__}")
     module = ForecastModule(model, config)
     best = BestWeights()
     ours: list[Callback] = [best] if validation is not None else []
@@ -88,7 +91,7 @@ def train(
             settings.update(trainer_kwargs or {})
             extra = list(settings.pop("callbacks", None) or []) + list(callbacks or [])
             trainer = L.Trainer(callbacks=[*ours, *extra], **settings)
-        except (MisconfigurationException, TypeError, ValueError, RuntimeError) as error:
+        except (MisconfigurationException, TypeError, ValueError, RuntimeError, ImportError) as error:
             raise ValueError(
                 f"Lightning's Trainer refuses accelerator={config.accelerator!r}, devices={config.devices!r}, "
                 f"precision={config.precision!r}, callbacks or trainer_kwargs: {error}"
