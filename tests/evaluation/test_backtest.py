@@ -108,6 +108,8 @@ def test_wrong_options(options, error, words):
         ({}, {"level": [80]}, "need a model fitted with calibrate=True"),
         ({"loss": "quantile"}, {"level": [99.9]}, "outside the trained ones"),
         ({"loss": "normal"}, {"level": [180]}, "level is a coverage in percent"),
+        ({"positional_encoding": "learned"}, {"horizon": 30, "windows": 1}, "horizon=30 is beyond the 4 steps"),
+        ({"d_model": 15}, {}, "d_model=15 must be a multiple of nhead=2"),
         ({}, {"name": "y"}, "a forecaster cannot be named 'y': 'y' is another column of the result"),
         ({}, {"name": "id"}, "cannot be named 'id'"),
         ({}, {"name": "ds"}, "cannot be named 'ds'"),
@@ -130,12 +132,22 @@ def test_what_is_refused_is_refused_before_the_training(small, monkeypatch, sett
         backtest(models, data, **options)
 
 
-def test_intervals_that_come_with_a_loaded_model(small, tmp_path):
-    """Its parameters say nothing of them after a refit on the command line; its own errors do."""
+def test_every_forecaster_is_checked_before_the_first_is_trained(small, monkeypatch):
+    monkeypatch.setattr(TransformerForecaster, "fit_panel", lambda *_: pytest.fail("trained"))
+    with pytest.raises(ValueError, match="learning_rate must be above 0"):
+        backtest({"good": small(4), "bad": small(4, learning_rate=-1)}, panel())
+
+
+def test_intervals_that_come_with_a_loaded_model(small, monkeypatch):
+    """Its parameters say nothing of them after a refit on the command line; its own errors do, where it is used."""
     model = small(4, calibrate=True).fit(panel().head(100)).set_params(calibrate=False)
     assert "TransformerForecaster-lo-80" in backtest(model, panel().head(120), windows=1, level=80)
-    with pytest.raises(ValueError, match="calibrate=True"):
-        backtest(model, panel().head(120), windows=1, level=80, refit=True)
+    quantiles = small(4, loss="quantile").fit(panel().head(100)).set_params(loss="mae")
+    assert "TransformerForecaster-lo-80" in backtest(quantiles, panel().head(120), windows=1, level=80)
+    monkeypatch.setattr(TransformerForecaster, "fit_panel", lambda *_: pytest.fail("trained"))
+    for rows, refit in ((120, True), (100, False)):  # in 100 rows it has seen the forecast ones: it is not used
+        with pytest.raises(ValueError, match="calibrate=True"):
+            backtest(model, panel().head(rows), windows=1, level=80, refit=refit)
 
 
 def test_missing_truth_stays_missing():

@@ -15,13 +15,14 @@ import pandas as pd
 from sklearn.base import clone
 from tqdm import tqdm
 
-from tsformer.config import DISTRIBUTIONS, check_integer, check_quantiles
+from tsformer.config import check_integer
 from tsformer.data.frames import to_pandas
 from tsformer.data.panel import Panel, Schema
 from tsformer.evaluation.arrays import rows_at
 from tsformer.evaluation.rolling import forecast_frame
 from tsformer.forecaster import TransformerForecaster
 from tsformer.intervals import check_levels, interval_columns
+from tsformer.plan import make_plan
 
 # Windows forecast between two steps of the progress bar.
 CHUNK = 4096
@@ -110,10 +111,11 @@ def backtest(
     wanted = interval_columns(quantiles, level)
     if (level is not None or quantiles is not None) and not any(map(_has_intervals, forecasters.values())):
         raise ValueError(f"{', '.join(forecasters)}: point forecasts only, leave out level and quantiles")
-    for model in filter(_has_intervals, forecasters.values()):
-        _check_levels(model, wanted, may_reuse=refit is False)
     _check_columns(panel.schema, forecasters, wanted)
     origins = rolling_origins(panel.lengths, windows, step, horizon)
+    for name, model in forecasters.items():  # all of them before the first is trained
+        if _has_intervals(model):
+            _check_network(model, panels[name], origins.first_end, horizon, wanted, may_reuse=refit is False)
 
     shape = len(origins.series), horizon, panel.n_channels
     columns: dict[str, np.ndarray] = {}
@@ -148,6 +150,11 @@ class Origins:
     cutoffs: np.ndarray
     number: np.ndarray
     ends: np.ndarray
+
+    @property
+    def first_end(self) -> np.ndarray:
+        """(N,) rows before the first cut-off, which the first fit may see."""
+        return self.ends[int(self.number.min())]
 
     def rounds(self, every: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """Yield windows (indices) that share a fit, and the rows (N,) that it may see: those before their first."""
@@ -231,13 +238,29 @@ def _has_intervals(model: Any) -> bool:
     return isinstance(model, TransformerForecaster)
 
 
-def _check_levels(model: TransformerForecaster, wanted: dict[str, float], *, may_reuse: bool) -> None:
-    """Refuse quantiles that a forecaster will not have, before it is fitted."""
-    if model.loss in DISTRIBUTIONS:
-        return
-    levels = check_quantiles("quantiles", model.quantiles) if model.loss == "quantile" else ()
-    has_errors = may_reuse and hasattr(model, "model_") and model._fitted.calibration is not None
-    check_levels(wanted, levels, is_calibrated=bool(model.calibrate) or has_errors)
+def _check_network(
+    model: TransformerForecaster,
+    panel: Panel,
+    end: np.ndarray,
+    horizon: int,
+    wanted: dict[str, float],
+    *,
+    may_reuse: bool,
+) -> None:
+    """Refuse parameters, a horizon and quantiles that a forecaster cannot have, before any is fitted."""
+    if may_reuse and trained_before(model, panel, end):  # what it has learned counts, not what it is set to
+        config, is_calibrated = model.model_.config, model._fitted.calibration is not None
+    else:
+        plan = make_plan(panel.rows(0, end), vars(model))
+        config, is_calibrated = plan.model, plan.training.calibrate
+    if config.positional_encoding == "learned" and horizon > config.max_decoder_length:
+        raise ValueError(
+            f"horizon={horizon} is beyond the {config.max_decoder_length} steps that "
+            f"positional_encoding='learned' has positions for: take positional_encoding='rotary' (any horizon), or a "
+            f"longer prediction_length"
+        )
+    if config.distribution is None:
+        check_levels(wanted, config.quantiles, is_calibrated=is_calibrated)
 
 
 def _check_columns(schema: Schema, names: Iterable[str], wanted: Iterable[str]) -> None:
