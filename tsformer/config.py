@@ -363,6 +363,8 @@ def check_number(
         if isinstance(value, str) or _is_bool(value):
             raise TypeError
         number = float(value)  # type: ignore[arg-type]
+    except OverflowError:
+        raise ValueError(f"{name} must be finite, got a whole number beyond all floats") from None
     except TypeError:
         raise TypeError(f"{name} must be a number, got {value!r} of type {type(value).__name__}") from None
     bounds = [

@@ -274,6 +274,7 @@ def test_half_precision_trains(precision):
     forecaster = small(precision=precision).fit(wave())
     assert weights(forecaster).dtype == torch.float32
     assert np.isfinite(forecaster.predict()).all(axis=None)
+    small(trainer_kwargs={"precision": precision}).fit(wave())
     with pytest.raises(ValueError, match="take 'bf16-mixed'"):
         small(precision="bf16-true").fit(wave())
 
@@ -301,6 +302,8 @@ def test_lightning_gets_its_arguments_and_they_are_not_changed():
         dict(precision="transformer-engine"),
         dict(devices="x"),
         dict(trainer_kwargs={"banana": 1}),
+        dict(trainer_kwargs={"max_time": 3.0}),
+        dict(trainer_kwargs={"max_time": {"seconds": 1e20}}),
     ],
 )
 def test_what_lightning_refuses_is_said_before_training(wrong):
@@ -321,11 +324,35 @@ def test_losses_that_cannot_be_learned(loss, words):
         small(loss=loss).fit(wave())
 
 
-def test_callbacks_and_times_that_are_none():
-    with pytest.raises(TypeError, match="callbacks are those of Lightning, got 3"):
-        small(callbacks=[3]).fit(wave())
-    with pytest.raises(ValueError, match="max_time must be below 1e"):
-        small(max_time=1e20).fit(wave())
+@pytest.mark.parametrize(
+    ("wrong", "error", "words"),
+    [
+        (dict(callbacks=[3]), TypeError, "callbacks are those of Lightning, got 3"),
+        (dict(callbacks=3), TypeError, "callbacks must be a list of Lightning's callbacks, got 3"),
+        (dict(callbacks=[Callback]), TypeError, "call the class"),
+        (dict(trainer_kwargs={"callbacks": [3]}), TypeError, r"trainer_kwargs\['callbacks'\] are those of Lightning"),
+        (dict(trainer_kwargs=3), TypeError, "trainer_kwargs must be a dict"),
+        (dict(logger=3), TypeError, "logger must be one of Lightning, or a list of them, got 3"),
+        (dict(logger=[3]), TypeError, "logger must be one of Lightning"),
+        (dict(max_time=1e20), ValueError, "max_time must be below 1e"),
+        (dict(max_time=10**400), ValueError, "max_time must be finite, got a whole number beyond all floats"),
+    ],
+)
+def test_arguments_of_lightning_that_are_none(wrong, error, words):
+    with pytest.raises(error, match=words):
+        small(**wrong).fit(wave())
+
+
+def test_a_single_callback_needs_no_list():
+    class Counter(Callback):
+        steps = 0
+
+        def on_train_batch_end(self, *_):
+            self.steps += 1
+
+    first, second = Counter(), Counter()
+    small(callbacks=first, trainer_kwargs={"callbacks": second}).fit(wave())
+    assert first.steps == second.steps == 6
 
 
 def test_progress_only_where_it_is_wanted(capsys):

@@ -6,14 +6,15 @@ import logging
 import signal
 import threading
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import lightning as L  # noqa: N812
 import torch
 from lightning.pytorch.callbacks import Callback, EarlyStopping
-from lightning.pytorch.utilities.exceptions import MisconfigurationException
+from lightning.pytorch.loggers import Logger
 from torch.utils.data import DataLoader
 
 from tsformer.config import TrainingConfig
@@ -56,9 +57,11 @@ def train(
     -------
     Training
     """
-    for callback in callbacks or ():
-        if not isinstance(callback, Callback):
-            raise TypeError(f"callbacks are those of Lightning, got {callback!r} of type {type(callback).__name__}")
+    further = _further_arguments(trainer_kwargs)
+    extra = [*_listed("trainer_kwargs['callbacks']", further.pop("callbacks", None)), *_listed("callbacks", callbacks)]
+    _check_logger(further.get("logger", logger))
+    if "precision" in further:  # the optimiser depends on it
+        config = replace(config, precision=further.pop("precision"))
     module = ForecastModule(model, config)
     best = BestWeights()
     ours: list[Callback] = [best] if validation is not None else []
@@ -88,10 +91,8 @@ def train(
     )
     with quiet_lightning():
         try:
-            settings.update(trainer_kwargs or {})
-            extra = list(settings.pop("callbacks", None) or []) + list(callbacks or [])
-            trainer = L.Trainer(callbacks=[*ours, *extra], **settings)
-        except (MisconfigurationException, TypeError, ValueError, RuntimeError, ImportError) as error:
+            trainer = L.Trainer(callbacks=[*ours, *extra], **(settings | further))
+        except Exception as error:  # of any kind: what is wrong here is an argument
             raise ValueError(
                 f"Lightning's Trainer refuses accelerator={config.accelerator!r}, devices={config.devices!r}, "
                 f"precision={config.precision!r}, callbacks or trainer_kwargs: {error}"
@@ -101,6 +102,34 @@ def train(
     model.to("cpu")
     model.eval()
     return Training(module.history, trainer.global_step if best.step is None else best.step)
+
+
+def _further_arguments(trainer_kwargs: Any) -> dict[str, Any]:
+    """Return a copy of ``trainer_kwargs``."""
+    if trainer_kwargs is not None and not isinstance(trainer_kwargs, Mapping):
+        raise TypeError(f"trainer_kwargs must be a dict of arguments of Lightning's Trainer, got {trainer_kwargs!r}")
+    return dict(trainer_kwargs or {})
+
+
+def _listed(name: str, callbacks: Any) -> list[Callback]:
+    """Return callbacks as a list of its own, or say what is none; one alone need not be in a list."""
+    several = [callbacks] if isinstance(callbacks, Callback) else callbacks if callbacks is not None else []
+    if not isinstance(several, Iterable):
+        raise TypeError(f"{name} must be a list of Lightning's callbacks, got {several!r}")
+    several = list(several)
+    for callback in several:
+        if not isinstance(callback, Callback):
+            hint = ": call the class, to give an instance" if isinstance(callback, type) else ""
+            raise TypeError(f"{name} are those of Lightning, got {callback!r} of type {type(callback).__name__}{hint}")
+    return several
+
+
+def _check_logger(logger: Any) -> None:
+    """Refuse what is no logger, which Lightning would find out in the middle of its work."""
+    several = logger if isinstance(logger, (list, tuple)) else [logger]
+    for one in several:
+        if not (one is None or isinstance(one, (bool, Logger))):
+            raise TypeError(f"logger must be one of Lightning, or a list of them, got {one!r}")
 
 
 @contextmanager
