@@ -334,6 +334,7 @@ def test_losses_that_cannot_be_learned(loss, words):
         (dict(trainer_kwargs=3), TypeError, "trainer_kwargs must be a dict"),
         (dict(logger=3), TypeError, "logger must be one of Lightning, or a list of them, got 3"),
         (dict(logger=[3]), TypeError, "logger must be one of Lightning"),
+        (dict(devices=10_000, accelerator="cpu"), ValueError, "devices=10000 on a CPU are as many processes, and this"),
         (dict(max_time=1e20), ValueError, "max_time must be below 1e"),
         (dict(max_time=10**400), ValueError, "max_time must be finite, got a whole number beyond all floats"),
     ],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import signal
 import threading
 import warnings
@@ -97,6 +98,12 @@ def train(
                 f"Lightning's Trainer refuses accelerator={config.accelerator!r}, devices={config.devices!r}, "
                 f"precision={config.precision!r}, callbacks or trainer_kwargs: {error}"
             ) from error
+        n_cores = os.cpu_count() or 1
+        if trainer.strategy.root_device.type == "cpu" and trainer.num_devices > n_cores:
+            raise ValueError(
+                f"devices={trainer.num_devices} on a CPU are as many processes, and this machine has {n_cores} cores: "
+                f"leave devices=1, which uses all of them"
+            )
         with _interruptible(), compiler(trainer.strategy.root_device) if config.compile else nullcontext():
             trainer.fit(module, training, validation)
     model.to("cpu")
