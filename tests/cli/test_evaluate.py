@@ -10,6 +10,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from tsformer.cli import experiment
+
 DATA = os.environ.get("TSFORMER_DATA")
 needs_data = pytest.mark.skipif(not DATA, reason="TSFORMER_DATA names no folder with the outside data sets")
 OURS = "TransformerForecaster"
@@ -29,6 +31,22 @@ def test_the_folder_of_a_model_is_not_for_a_run_without_one(argv, fitted, csv, r
     assert run("predict", f"run={fitted}", f"output_dir={fitted}")[0] == 0  # as it was: the same forecast
     assert {path.name: path.read_bytes() for path in fitted.iterdir()}.keys() == before.keys()
     assert (fitted / "model.safetensors").read_bytes() == before["model.safetensors"]
+
+
+@pytest.mark.parametrize("argv", [["run=MODEL"], ["seeds=[0,1]"]])
+def test_a_test_that_fails_costs_nothing_of_the_one_before(argv, fitted, csv, run, monkeypatch):
+    argv = [word.replace("MODEL", str(fitted)) for word in argv]
+    if "run=" not in argv[-1]:
+        argv += [f"data.path={csv}", "prediction_length=7", "context_length=14", "training.max_steps=2"]
+    assert run("evaluate", *argv, "save_forecasts=true", "output_dir=tested")[0] == 0
+    before = {path.name: path.read_bytes() for path in Path("tested").iterdir()}
+    with monkeypatch.context() as patch:
+        patch.setattr(experiment, "evaluate_windows", lambda *_, **__: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            run("evaluate", *argv, "output_dir=tested")
+    assert {path.name: path.read_bytes() for path in Path("tested").iterdir()} == before
+    assert run("evaluate", *argv, "output_dir=tested")[0] == 0  # as it succeeds, the old forecasts go
+    assert {path.name for path in Path("tested").iterdir()} == {"config.yaml", "metrics.json"}
 
 
 def test_a_run_scores_as_when_it_was_fitted(fitted, run):

@@ -274,6 +274,17 @@ def test_a_command_that_is_refused_or_fails_costs_nothing(fitted, quick_fit, mon
     assert contents() == before
 
 
+def test_no_command_writes_over_the_data_it_reads(fitted, run, csv):
+    mine = csv.with_name("forecast.csv")
+    before = csv.rename(mine).read_bytes()
+    reads, into = f"data.path={mine}", f"output_dir={mine.parent}"
+    for argv in (["fit"], ["backtest"], ["evaluate"], ["predict", f"run={fitted}"], ["evaluate", f"run={fitted}"]):
+        status, out, err = run(*argv, reads, "prediction_length=7", into)
+        assert status == 1 and "Trained" not in out
+        assert f"{reads} would be lost" in err and "output_dir" in err
+        assert mine.read_bytes() == before and list(mine.parent.iterdir()) == [mine]
+
+
 def test_a_folder_that_cannot_be(quick_fit, csv):
     for name in (csv, csv / "below"):
         status, _, err = quick_fit(f"output_dir={name}")

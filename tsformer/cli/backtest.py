@@ -61,7 +61,7 @@ def backtest(settings: Settings) -> None:
     targets = list(panel.schema.targets)
     ours = build(config, target_cols=targets) if forecaster is None else forecaster
     print(_describe(config, panel, windows, step, horizon))
-    with runs.run_folder(config["output_dir"], settings.command) as folder:
+    with runs.run_folder(config, settings.command) as folder:
         began = time.perf_counter()
         result = run_backtest(
             {OURS: ours} | _baselines(config, targets, horizon),

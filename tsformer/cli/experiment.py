@@ -41,7 +41,7 @@ def fit(settings: Settings) -> None:
     if future is not None:  # what it lacks is said before the training
         with_future(split.panel, future, config["prediction_length"])
     print(report.describe_data(config["data"], split))
-    with runs.run_folder(config["output_dir"], settings.command) as folder:
+    with runs.run_folder(config, settings.command) as folder:
         forecaster, seconds = _train(config, split, config["seed"])
         runs.clear(folder)
         _save(forecaster, config, folder)
@@ -75,16 +75,16 @@ def evaluate(settings: Settings) -> None:
         runs.check_holds_no_model(config["output_dir"])
     split = split_rows_of(config)
     print(report.describe_data(config["data"], split))
-    with runs.run_folder(config["output_dir"], settings.command) as folder:
+    with runs.run_folder(config, settings.command) as folder:
         forecasters, seconds = {}, []
         for seed in [config["seed"]] if seeds is None else seeds:
             forecaster, elapsed = _train(config, split, seed)
             forecasters[OURS if seeds is None else f"{OURS} seed {seed}"] = forecaster
             seconds.append(elapsed)
-        runs.clear(folder)
         if seeds is None:
+            runs.clear(folder)
             _save(forecaster, config, folder)
-        scores = _test(forecasters | _baselines(config, split), config, split, folder)
+        scores = _test(forecasters | _baselines(config, split), config, split, folder, clear=seeds is not None)
         metrics: dict[str, Any] = {"test": scores, "train_seconds": round(float(np.mean(seconds)), 3)}
         if seeds is not None:
             runs.write(folder / runs.CONFIG, lambda path: path.write_text(to_yaml(config), encoding="utf-8"))
@@ -110,9 +110,8 @@ def _evaluate_run(settings: Settings) -> None:
     config["freq"], config["data"]["targets"] = forecaster.freq_, list(forecaster.targets_)
     split = split_rows_of(config)
     print(report.describe_data(config["data"], split))
-    with runs.run_folder(config["output_dir"], settings.command) as folder:
-        runs.clear(folder)
-        test = _test({OURS: forecaster} | _baselines(config, split), config, split, folder)
+    with runs.run_folder(config, settings.command) as folder:
+        test = _test({OURS: forecaster} | _baselines(config, split), config, split, folder, clear=True)
         runs.write(folder / runs.CONFIG, lambda path: path.write_text(to_yaml(config), encoding="utf-8"))
         runs.write_json(folder / runs.METRICS, {"test": test})
         print(report.table(test, config["prediction_length"], split.n_windows(config["prediction_length"])))
@@ -179,8 +178,13 @@ def _baselines(config: Config, split: Split) -> dict[str, Any]:
     )
 
 
-def _test(forecasters: Mapping[str, Any], config: Config, split: Split, folder: Path) -> dict[str, Any]:
-    """Return the scores on every test window; keep the forecasts if they are wanted."""
+def _test(
+    forecasters: Mapping[str, Any], config: Config, split: Split, folder: Path, *, clear: bool = False
+) -> dict[str, Any]:
+    """Return the scores on every test window; keep the forecasts if they are wanted.
+
+    ``clear`` removes the files of an earlier run once there are scores, for a run that has written nothing before.
+    """
     file = runs.ForecastFile(folder) if config["data"]["save_forecasts"] else None
     on_forecasts = None if file is None else file.add
     options: dict[str, Any] = dict(progress=config["verbose"] is not False, on_forecasts=on_forecasts)
@@ -202,6 +206,8 @@ def _test(forecasters: Mapping[str, Any], config: Config, split: Split, folder: 
                 **options,
             )
         is_done = True
+        if clear:
+            runs.clear(folder)
     finally:
         if file is not None:
             file.close(keep=is_done)

@@ -27,7 +27,7 @@ def predict(settings: Settings) -> None:
             f"the forecast needs the known covariates of the steps to come, {', '.join(known)}: name a file of them, "
             f"data.future=FILE"
         )
-    with runs.run_folder(config["output_dir"], settings.command) as folder:
+    with runs.run_folder(config, settings.command) as folder:
         forecast = write_forecast(forecaster, history, horizon, folder, future)
         print(f"Model: {model}")
         print(forecast.head(10).to_string(index=False))

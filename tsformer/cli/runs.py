@@ -22,9 +22,18 @@ ALL = (CONFIG, MODEL, METRICS, FORECAST, PICTURE, *FORECASTS, *BACKTESTS, BY_SER
 
 
 @contextmanager
-def run_folder(output_dir: str | None, command: str) -> Iterator[Path]:
-    """Make the folder of a run; one that is new and in which nothing was written goes again when the run fails."""
+def run_folder(config: dict[str, Any], command: str) -> Iterator[Path]:
+    """Make the folder of a run; one that is new and in which nothing was written goes again when the run fails.
+
+    Raises
+    ------
+    ValueError
+        When it cannot be made, or the run would write over the data that it reads.
+    """
+    output_dir = config["output_dir"]
     is_new = output_dir is None or not _folder(output_dir).exists()
+    if not is_new:
+        _check_holds_no_data(_folder(output_dir), config)
     folder = new_run(output_dir, command)
     try:
         yield folder
@@ -41,6 +50,18 @@ def check_holds_no_model(output_dir: str | None) -> None:
             f"output_dir={output_dir} holds a trained model, whose {CONFIG} and {METRICS} would be lost: name another "
             f"folder"
         )
+
+
+def _check_holds_no_data(folder: Path, config: dict[str, Any]) -> None:
+    """Raise a ValueError when a file that is read has the place of one that is written, or that goes with a new run."""
+    written = {(folder / name).resolve() for name in ALL}
+    for key in ("path", "future"):
+        path = config["data"][key]
+        if path is not None and Path(path).resolve() in written:
+            raise ValueError(
+                f"data.{key}={path} would be lost: a run has a file of that name in its folder. Name another one, "
+                f"output_dir=FOLDER, or rename the file"
+            )
 
 
 def clear(folder: Path) -> None:
