@@ -116,6 +116,21 @@ def test_short_key():
     assert compose("fit", ["save_forecasts=true"]).config["data"]["save_forecasts"] is True
 
 
+@pytest.mark.parametrize("name", ["5", "2024_01", "1e3", "007", "true", "2024-01-31"])
+def test_a_folder_called_as_a_number_is_called_as_typed(folder, name):
+    config = compose("fit", [f"output_dir={name}", f"run={name}", f"data.path={name}"]).config
+    assert (config["output_dir"], config["run"], config["data"]["path"]) == (name, name, str(folder / name))
+    config = compose("fit", ["output_dir=null", "run=Null", "data.path=null"]).config
+    assert (config["output_dir"], config["run"], config["data"]["path"]) == (None, None, None)
+
+
+def test_the_home_of_nobody_is_a_mere_name(folder, run):
+    name = "~no-such-user/x"
+    assert compose("fit", [f'data.path="{name}"']).config["data"]["path"] == str(folder / name)
+    status, _, err = run("predict", f'run="{name}"')
+    assert (status, err) == (1, f"tsformer: no such run: {folder / name} is not there\n")
+
+
 def test_hydras_own_keys_change_nothing():
     plain = compose("fit", ["seed=3"]).config
     assert compose("fit", ["seed=3", "hydra.job.chdir=true", "hydra.run.dir=x", "+hydra.verbose=true"]).config == plain

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import importlib.util
 import json
+import tempfile
 from pathlib import Path
 
 import numpy as np
@@ -286,9 +288,21 @@ def test_no_command_writes_over_the_data_it_reads(fitted, run, csv):
 
 
 def test_a_folder_that_cannot_be(quick_fit, csv):
-    for name in (csv, csv / "below"):
+    for name in (csv, csv / "below", csv.with_name("a" * 300)):
         status, _, err = quick_fit(f"output_dir={name}")
-        assert status == 1 and f"cannot make the folder {name} (" in err and "output_dir=FOLDER" in err
+        assert status == 1 and f"cannot write to the folder {name} (" in err and "output_dir=FOLDER" in err
+    status, _, err = quick_fit("output_dir=[a,b]")
+    assert status == 1 and "is not the name of a folder" in err and "output_dir=FOLDER" in err
+
+
+def test_a_folder_that_cannot_be_written_to_is_refused_before_the_training(quick_fit, csv, monkeypatch):
+    def refuse(dir):  # permissions do not hold for everyone who runs tests
+        raise PermissionError(errno.EACCES, "Permission denied", str(dir))
+
+    monkeypatch.setattr(tempfile, "TemporaryFile", refuse)
+    status, out, err = quick_fit(f"output_dir={csv.parent}")
+    assert status == 1 and "Trained" not in out
+    assert f"cannot write to the folder {csv.parent} (Permission denied): name another one, output_dir=FOLDER" in err
 
 
 @pytest.mark.parametrize("season", ["0", "abc"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import importlib.resources
+import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -142,6 +143,11 @@ def config_folder() -> Path:
         return Path(str(importlib.resources.files("tsformer.conf")))
     except ModuleNotFoundError:  # run from a checkout, not installed
         return Path(__file__).parents[2] / "conf"
+
+
+def absolute(path: str) -> Path:
+    """Return a path as the user meant it: from where they stand, ``~`` their home; that of nobody is a mere name."""
+    return Path(os.path.expanduser(path)).absolute()
 
 
 def groups() -> dict[str, list[str]]:

@@ -16,8 +16,10 @@ from hydra.errors import HydraException
 from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from tsformer.cli.arguments import UsageError, config_folder, groups, nearest
+from tsformer.cli.arguments import UsageError, absolute, config_folder, groups, nearest
 
+# Keys whose values are names of files and folders.
+PATHS = ("output_dir", "run", "data.path", "data.future", "data.root")
 # Keys with a short form, and names that people try.
 SHORT = {"save_forecasts": "data.save_forecasts"}
 ALSO_KNOWN_AS = {
@@ -88,13 +90,9 @@ def compose(command: str, overrides: Sequence[str]) -> Settings:
     data = config["data"]
     if data["path"] is not None and data["name"] is not None:
         raise UsageError(f"data={data['name']} and data.path={data['path']}: give one of them")
-    for key in (
-        "path",
-        "root",
-        "future",
-    ):  # as the user meant them, wherever the configuration of the run is read again
+    for key in ("path", "root", "future"):  # as the user meant them, wherever the configuration is read again
         if data[key] is not None:
-            data[key] = str(Path(str(data[key])).expanduser().absolute())
+            data[key] = str(absolute(str(data[key])))
     return Settings(command, {str(key): value for key, value in config.items()}, given)
 
 
@@ -128,8 +126,10 @@ def _flat(config: dict[str, Any], prefix: str = "") -> Iterator[str]:
 
 
 def _written_out(text: str) -> str:
-    """Return an override with its short key written out."""
+    """Return an override with its short key written out, and a file or folder called as a number (2024_01) as text."""
     key, equals, value = text.partition("=")
+    if key in PATHS and re.fullmatch(r"(?!null$)[\w.+-]+", value, re.ASCII | re.IGNORECASE):
+        value = f'"{value}"'
     return f"{SHORT.get(key, key)}{equals}{value}"
 
 

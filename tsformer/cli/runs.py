@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
+import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import datetime
@@ -12,6 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
+
+from tsformer.cli.arguments import absolute
 
 CONFIG, MODEL, METRICS = "config.yaml", "model.safetensors", "metrics.json"
 FORECAST, PICTURE = "forecast.csv", "forecast.png"
@@ -31,7 +34,7 @@ def run_folder(config: dict[str, Any], command: str) -> Iterator[Path]:
         When it cannot be made, or the run would write over the data that it reads.
     """
     output_dir = config["output_dir"]
-    is_new = output_dir is None or not _folder(output_dir).exists()
+    is_new = output_dir is None or not os.path.exists(_folder(output_dir))
     if not is_new:
         _check_holds_no_data(_folder(output_dir), config)
     folder = new_run(output_dir, command)
@@ -45,7 +48,7 @@ def run_folder(config: dict[str, Any], command: str) -> Iterator[Path]:
 
 def check_holds_no_model(output_dir: str | None) -> None:
     """Raise a ValueError when a run that has no model of its own would take the settings of one."""
-    if output_dir is not None and (_folder(output_dir) / MODEL).exists():
+    if output_dir is not None and os.path.exists(_folder(output_dir) / MODEL):
         raise ValueError(
             f"output_dir={output_dir} holds a trained model, whose {CONFIG} and {METRICS} would be lost: name another "
             f"folder"
@@ -83,7 +86,7 @@ def new_run(output_dir: str | None, command: str) -> Path:
     Raises
     ------
     ValueError
-        When it cannot be made.
+        When it cannot be made or written to.
     """
     if output_dir is not None:
         return _made(_folder(output_dir))
@@ -102,16 +105,20 @@ def new_run(output_dir: str | None, command: str) -> Path:
 
 def _folder(output_dir: str) -> Path:
     """Return the folder that a setting names."""
-    return Path(output_dir).expanduser().absolute()
+    if not isinstance(output_dir, str):
+        raise ValueError(f"output_dir={output_dir} is not the name of a folder: give one, output_dir=FOLDER")
+    return absolute(output_dir)
 
 
 def _made(folder: Path) -> Path:
-    """Make a folder, or say why that is not possible."""
+    """Make a folder, or say why nothing can be written there: now, not after the training."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            pass
     except OSError as error:
-        why = "it is a file" if folder.exists() else error.strerror
-        raise ValueError(f"cannot make the folder {folder} ({why}): name another one, output_dir=FOLDER") from None
+        why = "it is a file" if os.path.isfile(folder) else error.strerror
+        raise ValueError(f"cannot write to the folder {folder} ({why}): name another one, output_dir=FOLDER") from None
     return folder
 
 
@@ -137,9 +144,9 @@ def find_run(run: str) -> tuple[Path, Path | None]:
             )
         model = models[-1]
     else:
-        path = Path(run).expanduser().absolute()
-        model = path / MODEL if path.is_dir() else path
-        if not model.is_file():
+        path = absolute(run)
+        model = path / MODEL if os.path.isdir(path) else path
+        if not os.path.isfile(model):
             raise ValueError(f"no such run: {model} is not there")
     config = model.parent / CONFIG
     return model, config if config.is_file() else None
