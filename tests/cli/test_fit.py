@@ -312,6 +312,17 @@ def test_a_season_that_is_none_is_refused_before_the_training(quick_fit, folder,
     assert not (folder / "out").exists()
 
 
+@pytest.mark.parametrize("command", ["fit", "evaluate", "backtest"])
+def test_a_test_row_without_an_image_is_refused_before_the_training(command, run, csv, folder):
+    table = pd.read_csv(csv)
+    table.loc[119, "load"] = -3.0
+    table.to_csv(csv, index=False)
+    options = [f"data.path={csv}", "prediction_length=7", "model.target_transform=box_cox", "output_dir=out"]
+    status, out, err = run(command, *options, "training=quick")
+    assert status == 1 and "needs values above 0" in err and "'load', 2024-04-29" in err
+    assert not out and not (folder / "out").exists()
+
+
 def test_a_refit_keeps_the_units_and_the_errors_of_the_first(run, folder, monkeypatch):
     """Closed forms, past errors and network speak of the same transformed targets."""
     made = []

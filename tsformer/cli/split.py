@@ -12,6 +12,7 @@ from tsformer.config import check_bool, check_integer
 from tsformer.data.datasets import load_dataset, read_table
 from tsformer.data.panel import Panel, to_panel
 from tsformer.data.series import ROLES
+from tsformer.data.transforms import TargetTransform
 from tsformer.evaluation.benchmarks import (
     M4_PROTOCOLS,
     PROTOCOLS,
@@ -90,14 +91,24 @@ def read_future(config: Config) -> pd.DataFrame | None:
 
 
 def panel_of(config: Config, frame: pd.DataFrame) -> Panel:
-    """Return the data as a panel; those of a file that has ids but no ``y`` with every numeric column as a target."""
+    """Return the data as a panel; those of a file that has ids but no ``y`` with every numeric column as a target.
+
+    Raises
+    ------
+    ValueError
+        For data that are no series, or a value that the transform of the targets has no image of.
+    """
     targets, weight = config["data"]["targets"], config["data"]["weight"]
     if targets is None and config["data"]["path"] is not None and "unique_id" in frame.columns:
         if "y" not in frame.columns:
             others = ["unique_id", "ds", *covariates_of(config), *([] if weight is None else [weight])]
             targets = list(frame.drop(columns=others).select_dtypes("number").columns) or None
     roles = {role: config["data"][role] for role in ROLES}
-    return to_panel(frame, freq=config["freq"], target_cols=targets, weight_col=weight, **roles)
+    panel = to_panel(frame, freq=config["freq"], target_cols=targets, weight_col=weight, **roles)
+    transform = config["model"]["target_transform"]
+    if isinstance(transform, str):  # what else is wrong with it, the estimator says
+        TargetTransform(transform).check(panel)  # forecasts read all rows, a training only the first of them
+    return panel
 
 
 def split_rows_of(config: Config) -> Split:
