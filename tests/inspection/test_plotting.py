@@ -128,6 +128,16 @@ def test_backtest_draws_every_window():
     assert [text.get_text() for text in figure.legends[0].get_texts()] == ["truth", "80 %", "forecast"]
 
 
+def test_names_are_no_formulas(tmp_path):
+    data = wide().rename(columns={"a": "a$b^$"})
+    models = {"low$_$": SeasonalNaive(5), "$^$": RepeatLast(5)}
+    frame = backtest(models, data, windows=2)
+    figure = plot_backtest(frame, by_step=backtest_metrics(frame, data).by_step)
+    figure.savefig(tmp_path / "picture.png")
+    assert panels(figure)[0].get_title(loc="left") == "a$b^$"
+    plot_forecast(data, models["$^$"].fit(data).predict()).savefig(tmp_path / "picture.png")
+
+
 def test_backtest_of_many_series():
     frame = pd.concat([pd.DataFrame({"unique_id": i, "ds": np.arange(40), "y": WAVE[:40] * (i + 1)}) for i in range(3)])
     result = backtest(RepeatLast(5), frame, windows=2)

@@ -205,14 +205,15 @@ def _draw_steps(axis: Axes, by_step: pd.DataFrame, models: list[Any]) -> None:
     for number, model in enumerate(models):
         color = FORECAST if number == 0 else OTHERS[(number - 1) % len(OTHERS)]
         axis.plot(errors.index, errors[model].to_numpy(), color=color, lw=1.4, marker=".", ms=4, label=str(model))
-    axis.legend(frameon=False, fontsize=8)
+    for text in axis.legend(frameon=False, fontsize=8).get_texts():
+        text.set_parse_math(False)
     axis.set_ylim(bottom=0)
     _style(axis, f"{metric.upper()} by step", errors.index)
 
 
 def _style(axis: Axes, title: str, time: pd.Index) -> None:
     """Give an axis its title, grid and ticks."""
-    axis.set_title(title, loc="left", fontsize=10)
+    axis.set_title(title, loc="left", fontsize=10, parse_math=False)  # a $ in a name is a $
     axis.spines[["top", "right"]].set_visible(False)
     axis.grid(axis="y", color="#e6e6e6", lw=0.7)
     axis.set_axisbelow(True)
