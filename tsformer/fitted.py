@@ -48,6 +48,16 @@ def paths_limit(config: ModelConfig, n_channels: int, horizon: int, n_paths: int
     return max(1, min(batch_limit(config, n_channels), BATCH_BYTES // (bytes_decoded + bytes_of_paths)))
 
 
+def check_reach(config: ModelConfig, horizon: int) -> None:
+    """Raise a ValueError when learned positions do not reach as far as a horizon."""
+    if config.positional_encoding == "learned" and horizon > config.max_decoder_length:
+        raise ValueError(
+            f"horizon={horizon} is beyond the {config.max_decoder_length} steps that "
+            f"positional_encoding='learned' has positions for: train with positional_encoding='rotary' "
+            f"(any horizon), or with a longer prediction_length"
+        )
+
+
 def can_sample(network: ForecastTransformer, training_mode: str | None) -> bool:
     """Whether paths can be drawn: a distribution; quantiles too where they are conditional on the true past."""
     if isinstance(network.head, QuantileHead):
@@ -338,12 +348,7 @@ class FittedModel:
     def _windows(self, panel: Panel, series: np.ndarray, cutoffs: np.ndarray, horizon: int) -> Windows:
         """Return windows to forecast, or say that learned positions do not reach that far."""
         config = self.network.config
-        if config.positional_encoding == "learned" and horizon > config.max_decoder_length:
-            raise ValueError(
-                f"horizon={horizon} is beyond the {config.max_decoder_length} steps that "
-                f"positional_encoding='learned' has positions for: train with positional_encoding='rotary' "
-                f"(any horizon), or with a longer prediction_length"
-            )
+        check_reach(config, horizon)
         seen = self.transform.apply(panel.with_levels_of(self.schema))
         statistics, by_window = _of_windows(seen, series, cutoffs, self.ids, self.transformed or self.statistics)
         return Windows(

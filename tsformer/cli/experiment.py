@@ -71,7 +71,6 @@ def evaluate(settings: Settings) -> None:
         if not isinstance(seeds, list) or not seeds or len(set(map(str, seeds))) < len(seeds):
             raise ValueError(f"seeds is a list of different numbers, as seeds=[0,1,2], got {seeds!r}")
         seeds = [check_integer("seeds", seed, minimum=0) for seed in seeds]
-    if seeds is not None:
         runs.check_holds_no_model(config["output_dir"])
     split = split_rows_of(config)
     print(report.describe_data(config["data"], split))

@@ -20,6 +20,7 @@ from tsformer.data.frames import to_pandas
 from tsformer.data.panel import Panel, Schema
 from tsformer.evaluation.arrays import rows_at
 from tsformer.evaluation.rolling import forecast_frame
+from tsformer.fitted import check_reach
 from tsformer.forecaster import TransformerForecaster
 from tsformer.intervals import check_levels, interval_columns
 from tsformer.plan import make_plan
@@ -253,12 +254,7 @@ def _check_network(
     else:
         plan = make_plan(panel.rows(0, end), vars(model))
         config, is_calibrated = plan.model, plan.training.calibrate
-    if config.positional_encoding == "learned" and horizon > config.max_decoder_length:
-        raise ValueError(
-            f"horizon={horizon} is beyond the {config.max_decoder_length} steps that "
-            f"positional_encoding='learned' has positions for: take positional_encoding='rotary' (any horizon), or a "
-            f"longer prediction_length"
-        )
+    check_reach(config, horizon)
     if config.distribution is None:
         check_levels(wanted, config.quantiles, is_calibrated=is_calibrated)
 
